@@ -1,0 +1,47 @@
+# The front door; Meson does the work. Every target can be run by hand on Debian 12.
+BUILD ?= build
+MESON_FLAGS ?=
+TESTS ?=
+
+.PHONY: all deps build demo check lint sanitize fuzz bench install format clean
+
+all: build
+
+# Installs what is missing (Debian packages, and npm packages for the peers). Needs root or sudo.
+deps:
+	@scripts/deps
+
+$(BUILD)/build.ninja:
+	@scripts/deps build
+	meson setup $(BUILD) $(MESON_FLAGS)
+
+build: $(BUILD)/build.ninja
+	meson compile -C $(BUILD)
+
+# The main job: the concurrency experiment in quick form, donmaz beside Node.
+demo: deps build
+	scripts/demo $(BUILD)
+
+check: deps build
+	meson test -C $(BUILD) --print-errorlogs $(TESTS)
+
+lint: deps
+	scripts/lint
+
+sanitize: deps
+	scripts/sanitize
+
+fuzz: deps
+	scripts/fuzz
+
+bench: deps build
+	bench/run $(BUILD)
+
+install: build
+	meson install -C $(BUILD)
+
+format:
+	git ls-files '*.c' '*.h' | xargs clang-format -i
+
+clean:
+	rm -rf build build-*
