@@ -1,0 +1,18 @@
+/* tools.h: the commands of donmaz and what they exit with. */
+#ifndef DZ_TOOLS_H
+#define DZ_TOOLS_H
+
+/* Exit codes, the same for every command (docs: "exit codes"). */
+enum {
+    DZ_EXIT_OK = 0,     /* done */
+    DZ_EXIT_FAILED = 1, /* measured something bad that was asked to be judged */
+    DZ_EXIT_USAGE = 2,  /* unusable arguments */
+    DZ_EXIT_TARGET = 3, /* the target could not be started or reached */
+};
+
+/* X(name, summary, function): argv[0] is the command's name. */
+#define DZ_TOOL_COMMANDS(X) X("version", "print the version", dz_tool_version)
+
+int dz_tool_version(int argc, char **argv);
+
+#endif
