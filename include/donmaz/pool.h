@@ -20,9 +20,9 @@ typedef struct dz_task dz_task;
 typedef int dz_task_fn(dz_task *task, dz_buf *in, dz_buf *out);
 
 typedef struct dz_pool_options {
-    unsigned min_workers;     /* kept when idle; default 0 */
-    unsigned max_workers;     /* default: the CPU quota - 1, at least 1: a core stays for the loop */
-    unsigned max_queue;       /* tasks that may wait; default 256 */
+    unsigned min_workers; /* kept when idle; default 0 */
+    unsigned max_workers; /* default: the CPU quota - 1, at least 1: a core stays for the loop */
+    unsigned max_queue;   /* tasks that may wait; default 256 */
     uint64_t idle_timeout_ns; /* after which a worker above min_workers ends; default 60 s */
     int nice;                 /* added to the workers' nice value; default 0 */
 } dz_pool_options;

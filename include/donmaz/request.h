@@ -46,6 +46,9 @@ DZ_API const dz_header *dz_req_headers(const dz_request *req, size_t *count);
 /* A cookie's value; .ptr NULL when absent. */
 DZ_API dz_slice dz_req_cookie(const dz_request *req, const char *name);
 
+/* The cookie at `index`, in the order sent; false past the last. */
+DZ_API bool dz_req_cookie_at(const dz_request *req, size_t index, dz_slice *name, dz_slice *value);
+
 /* The client's address as text, such as "127.0.0.1" or "::1"; "unix" for a unix socket. */
 DZ_API const char *dz_req_ip(dz_request *req);
 
@@ -63,7 +66,8 @@ DZ_API int dz_req_body(dz_request *req, dz_slice *body);
  * socket, that can be transferred to a pool. */
 DZ_API int dz_req_take_body(dz_request *req, dz_buf *body);
 
-/* Reads up to `cap` bytes of the body, parking until there are some. 0: the end. Errors as above. */
+/* Reads up to `cap` bytes of the body, parking until there are some. 0: the end. Errors as above.
+ */
 DZ_API ssize_t dz_req_read(dz_request *req, void *out, size_t cap);
 
 /* The body parsed as JSON by jansson. *json is the caller's: json_decref. DZ_E_FORMAT: not JSON. */
@@ -72,8 +76,8 @@ DZ_API int dz_req_json(dz_request *req, struct json_t **json);
 /* Whether the client has gone: nobody will read the response. Cheap; callable from long loops. */
 DZ_API bool dz_req_gone(const dz_request *req);
 
-/* Values that middleware leaves for what runs after it. `name` must outlive the request (a literal).
- * Set again replaces. DZ_E_NOMEM. */
+/* Values that middleware leaves for what runs after it. `name` must outlive the request (a
+ * literal). Set again replaces. DZ_E_NOMEM. */
 DZ_API int dz_req_set(dz_request *req, const char *name, void *value);
 DZ_API void *dz_req_get(const dz_request *req, const char *name);
 

@@ -61,8 +61,7 @@ static dz_job *next_job(dz_pool *pool)
         else
             rc = pthread_cond_timedwait(&pool->work, &pool->lock, &at);
         pool->idle--;
-        if (rc == ETIMEDOUT && dz_list_empty(&pool->queue) &&
-            pool->workers > options->min_workers)
+        if (rc == ETIMEDOUT && dz_list_empty(&pool->queue) && pool->workers > options->min_workers)
             return NULL;
     }
     pool->queued--;
