@@ -20,9 +20,13 @@ __attribute__((noinline)) dz_thread *dz_thread_self(void)
     return self;
 }
 
-/* A stack overflow of a fiber leaves no stack for its signal handler: give it one. */
+/* A stack overflow of a fiber leaves no stack for its signal handler: give it one, unless someone
+ * else (a sanitizer) has. */
 static void set_alt_stack(dz_thread *thread)
 {
+    stack_t present;
+    if (sigaltstack(NULL, &present) < 0 || !(present.ss_flags & SS_DISABLE))
+        return;
     void *memory =
         mmap(NULL, ALT_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
