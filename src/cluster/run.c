@@ -49,14 +49,21 @@ static void block_signals(sigset_t *set)
     signal(SIGPIPE, SIG_IGN);
 }
 
+typedef struct second_signal {
+    pthread_t thread;
+    sigset_t set;
+    _Atomic bool ended; /* we are done without it */
+} second_signal;
+
 static void *end_at_second_signal(void *arg)
 {
-    sigset_t *set = arg;
-    int signal;
-    do
-        sigwait(set, &signal);
-    while (signal == SIGHUP);
-    _exit(1);
+    second_signal *it = arg;
+    int signal = SIGHUP;
+    while (signal == SIGHUP && !atomic_load(&it->ended))
+        sigwait(&it->set, &signal);
+    if (!atomic_load(&it->ended))
+        _exit(1);
+    return NULL;
 }
 
 static void wait_for_end(const sigset_t *set)
@@ -96,17 +103,17 @@ static int serve(dz_app *app, const char *program)
     if (!core->settings.quiet)
         dz_core_log(core, 30, "stopping: finishing the requests that run");
     dz_app_stop(app);
-    pthread_t second;
-    if (pthread_create(&second, NULL, end_at_second_signal, &set) != 0)
-        second = pthread_self();
+    second_signal second = {.set = set};
+    bool watched = pthread_create(&second.thread, NULL, end_at_second_signal, &second) == 0;
     rc = dz_app_wait(app);
     if (rc < 0) {
         dz_core_log(core, 50, "handlers still compute after --drain-timeout: ending without them");
         _exit(1); /* their threads use what exit() would free */
     }
-    if (second != pthread_self()) {
-        pthread_cancel(second);
-        pthread_join(second, NULL);
+    if (watched) {
+        atomic_store(&second.ended, true);
+        pthread_kill(second.thread, SIGHUP); /* wakes it; SIGHUP is blocked, so nothing else */
+        pthread_join(second.thread, NULL);
     }
     if (core->on_stop)
         core->on_stop(app, core->data);
