@@ -11,8 +11,11 @@ enum {
 };
 
 /* X(name, summary, function): argv[0] is the command's name. */
-#define DZ_TOOL_COMMANDS(X) X("version", "print the version", dz_tool_version)
+#define DZ_TOOL_COMMANDS(X)                                                                        \
+    X("lab", "run experiments: several servers under the same load, compared", dz_tool_lab)        \
+    X("version", "print the version", dz_tool_version)
 
+int dz_tool_lab(int argc, char **argv);
 int dz_tool_version(int argc, char **argv);
 
 #endif

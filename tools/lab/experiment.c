@@ -25,8 +25,8 @@ typedef struct reader {
     bool failed; /* a message has been printed: the first one only */
 } reader;
 
-__attribute__((format(printf, 4, 5))) static void
-fail(reader *r, const char *key, const char *value, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static void fail(reader *r, const char *key,
+                                                       const char *value, const char *format, ...)
 {
     if (r->failed)
         return;
@@ -90,8 +90,9 @@ static void finish_phase(reader *r, dz_lab_phase *phase)
         fail(r, "duration", phase->duration_text, "phase '%s' must last longer than 0",
              phase->name);
     phase->warmup = duration_of(r, "warmup", phase->warmup_text, 0);
-    phase->quick_duration = duration_of(r, "quick_duration", phase->quick_duration_text,
-                                        phase->duration < 4 * second ? phase->duration : 4 * second);
+    phase->quick_duration =
+        duration_of(r, "quick_duration", phase->quick_duration_text,
+                    phase->duration < 4 * second ? phase->duration : 4 * second);
     phase->quick_warmup = duration_of(r, "quick_warmup", phase->quick_warmup_text,
                                       phase->warmup < second ? phase->warmup : second);
     phase->rate = number_of(r, "rate", phase->rate_text, 0);
@@ -99,8 +100,7 @@ static void finish_phase(reader *r, dz_lab_phase *phase)
     for (unsigned i = 0; i < phase->endpoints_count; i++) {
         dz_lab_endpoint *endpoint = &phase->endpoints[i];
         check_path(r, "path", endpoint->path);
-        endpoint->connections =
-            count_of(r, "connections", endpoint->connections_text, 1, 1000000);
+        endpoint->connections = count_of(r, "connections", endpoint->connections_text, 1, 1000000);
         endpoint->work_ms = number_of(r, "work_ms", endpoint->work_text, 0);
         for (unsigned j = 0; j < i; j++)
             if (strcmp(phase->endpoints[j].path, endpoint->path) == 0)
@@ -115,8 +115,7 @@ static void finish_stack(reader *r, const dz_lab_experiment *x, dz_lab_stack *st
     if (stack->ready.http && stack->ready.connect)
         fail(r, "connect", NULL, "stack '%s': ready is either http or connect, not both",
              stack->name);
-    stack->ready.within =
-        duration_of(r, "within", stack->ready.within_text, UINT64_C(20000000000));
+    stack->ready.within = duration_of(r, "within", stack->ready.within_text, UINT64_C(20000000000));
     stack->port = count_of(r, "port", stack->port_text, 0, 65535);
     if (!stack->port && !strstr(stack->command, "{{port}}")) {
         bool told = false;
@@ -153,8 +152,8 @@ static void check_metric(reader *r, const dz_lab_experiment *x, const char *metr
     const dz_lab_metric *known = dz_lab_metric_find(metric);
     if (!known) {
         const char *nearest = dz_lab_metric_nearest(metric);
-        fail(r, "metric", metric, "no metric '%s'%s%s%s", metric,
-             nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+        fail(r, "metric", metric, "no metric '%s'%s%s%s", metric, nearest ? "; did you mean '" : "",
+             nearest ? nearest : "", nearest ? "'?" : "");
         return;
     }
     if (known->scope != DZ_LAB_OF_STACK && !phase) {

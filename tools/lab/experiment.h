@@ -72,7 +72,7 @@ typedef struct dz_lab_check {
 /* A claim that `--judge` tests: the stack's metric against a rival's. */
 typedef struct dz_lab_expect {
     char *stack, *metric, *phase, *path;
-    char *against;                 /* a stack's name, or "best" */
+    char *against; /* a stack's name, or "best" */
     char *at_most_text, *at_least_text;
     double at_most, at_least; /* times the rival's figure (or absolute without `against`); NaN */
 } dz_lab_expect;

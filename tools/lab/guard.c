@@ -78,7 +78,8 @@ static void reap(guard *g)
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         if (pid != g->target)
             continue;
-        while (g->output >= 0 && poll(&(struct pollfd){.fd = g->output, .events = POLLIN}, 1, 0) > 0)
+        while (g->output >= 0 &&
+               poll(&(struct pollfd){.fd = g->output, .events = POLLIN}, 1, 0) > 0)
             note_output(g);
         g->say.end.exited = true;
         g->say.end.status = status;
@@ -100,7 +101,8 @@ static size_t signal_all(int signal)
 
 static void wait_a_little(guard *g)
 {
-    struct pollfd fds[] = {{.fd = g->signals, .events = POLLIN}, {.fd = g->output, .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = g->signals, .events = POLLIN},
+                           {.fd = g->output, .events = POLLIN}};
     poll(fds, 2, 5);
     if (fds[1].revents)
         note_output(g);
@@ -271,7 +273,7 @@ bool dz_lab_target_alive(dz_lab_target *t)
 }
 
 /* For the case that the guard was killed: its orphans are ours now. */
-static void end_orphans(pid_t guard)
+static void end_orphans(pid_t guard_pid)
 {
     for (int tries = 0; tries < 400; tries++) {
         dz_proctree tree;
@@ -279,7 +281,7 @@ static void end_orphans(pid_t guard)
         if (dz_proctree_read(getpid(), false, &tree) < 0)
             return;
         for (size_t i = 0; i < tree.count; i++)
-            left += tree.pids[i] != guard && kill(tree.pids[i], SIGKILL) == 0;
+            left += tree.pids[i] != guard_pid && kill(tree.pids[i], SIGKILL) == 0;
         dz_proctree_free(&tree);
         while (waitpid(-1, NULL, WNOHANG) > 0)
             continue;

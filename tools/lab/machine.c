@@ -69,8 +69,9 @@ json_t *dz_lab_machine(void)
     if (cpuinfo)
         fclose(cpuinfo);
     json_object_set_new(machine, "virtual", json_boolean(virtual));
-    json_object_set_new(machine, "governor",
-                        text_or_null("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "", 0));
+    json_object_set_new(
+        machine, "governor",
+        text_or_null("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "", 0));
     if (getloadavg(&load, 1) == 1)
         json_object_set_new(machine, "host_load", json_real(load));
     json_object_set_new(machine, "donmaz", json_string(DZ_VERSION));

@@ -4,6 +4,8 @@
 
 #include <jansson.h>
 
+#include <stdbool.h>
+
 #include <stdint.h>
 
 /* {"cpu", "cores", "usable_cores", "memory_mb", "kernel", "os", "virtual", "governor", "donmaz",

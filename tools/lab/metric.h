@@ -25,8 +25,8 @@ typedef struct dz_lab_metric {
 /* All metrics, in the order they are reported. */
 const dz_lab_metric *dz_lab_metrics(size_t *count);
 
-const dz_lab_metric *dz_lab_metric_find(const char *name);    /* NULL: no such metric */
-const char *dz_lab_metric_nearest(const char *name);          /* NULL: none is near */
+const dz_lab_metric *dz_lab_metric_find(const char *name); /* NULL: no such metric */
+const char *dz_lab_metric_nearest(const char *name);       /* NULL: none is near */
 
 /* Where a metric lies in a stack's JSON: the stack itself, one of its phases or endpoints; NULL
  * when it was not measured. Borrowed. */

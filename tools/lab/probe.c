@@ -168,8 +168,9 @@ int dz_lab_get(const char *host, unsigned port, const char *path, uint64_t deadl
 {
     char request[2048];
     *answer = (dz_lab_answer){0};
-    int len = snprintf(request, sizeof request,
-                       "GET %s HTTP/1.1\r\nHost: %s:%u\r\nConnection: close\r\n\r\n", path, host, port);
+    int len =
+        snprintf(request, sizeof request,
+                 "GET %s HTTP/1.1\r\nHost: %s:%u\r\nConnection: close\r\n\r\n", path, host, port);
     if (len >= (int)sizeof request)
         return DZ_E_TOO_LARGE;
     int fd = open_connection(host, port, deadline);

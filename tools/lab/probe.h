@@ -9,9 +9,9 @@
 
 typedef struct dz_lab_answer {
     int status;
-    char type[80];  /* Content-Type, cut off if longer; "" when there is none */
-    dz_slice body;  /* in `data`, chunks joined */
-    char *data;     /* from malloc; free it */
+    char type[80]; /* Content-Type, cut off if longer; "" when there is none */
+    dz_slice body; /* in `data`, chunks joined */
+    char *data;    /* from malloc; free it */
 } dz_lab_answer;
 
 /* GETs `path` on a connection of its own. 0, or a negative error: -errno of connect or read,

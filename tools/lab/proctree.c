@@ -107,6 +107,12 @@ static void mark(process_list *list, pid_t root)
     }
 }
 
+static void add_up(dz_proctree *tree, const process *p)
+{
+    tree->rss_kb += p->rss_pages * ((uint64_t)sysconf(_SC_PAGESIZE) / 1024);
+    tree->cpu_ns += p->ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
 int dz_proctree_read(pid_t root, bool with_root, dz_proctree *tree)
 {
     process_list list = {0};
@@ -119,8 +125,6 @@ int dz_proctree_read(pid_t root, bool with_root, dz_proctree *tree)
         return rc;
     }
     mark(&list, root);
-    const uint64_t page_kb = (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
-    const uint64_t tick_ns = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
     for (size_t i = 0; i < list.count; i++) {
         const process *p = &list.items[i];
         bool is_root = p->pid == root;
@@ -131,11 +135,26 @@ int dz_proctree_read(pid_t root, bool with_root, dz_proctree *tree)
             tree->pids[tree->count - 1] = tree->pids[0];
             tree->pids[0] = p->pid;
         }
-        tree->rss_kb += p->rss_pages * page_kb;
-        tree->cpu_ns += p->ticks * tick_ns;
+        add_up(tree, p);
     }
     free(list.items);
     return 0;
+}
+
+void dz_proctree_refresh(dz_proctree *tree)
+{
+    int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (proc < 0)
+        return;
+    tree->rss_kb = tree->cpu_ns = 0;
+    for (size_t i = 0; i < tree->count; i++) {
+        char pid[24];
+        process p;
+        snprintf(pid, sizeof pid, "%d", tree->pids[i]);
+        if (read_process(proc, pid, &p))
+            add_up(tree, &p);
+    }
+    close(proc);
 }
 
 void dz_proctree_free(dz_proctree *tree)

@@ -13,9 +13,9 @@
 enum { DEPTH = 8, LONGEST_FILE = 1 << 20 };
 
 typedef struct diagnosis {
-    char problem[200];     /* the first message */
-    unsigned line;         /* of the innermost entry of the backtrace; 0 unknown */
-    char path[DEPTH][64];  /* keys of the mappings around it, innermost first */
+    char problem[200];    /* the first message */
+    unsigned line;        /* of the innermost entry of the backtrace; 0 unknown */
+    char path[DEPTH][64]; /* keys of the mappings around it, innermost first */
     size_t depth;
 } diagnosis;
 
@@ -60,8 +60,8 @@ static void note_frame(diagnosis *d, const char *line)
     }
 }
 
-__attribute__((format(printf, 3, 0))) static void
-collect(cyaml_log_t level, void *context, const char *format, va_list args)
+__attribute__((format(printf, 3, 0))) static void collect(cyaml_log_t level, void *context,
+                                                          const char *format, va_list args)
 {
     diagnosis *d = context;
     char line[400];
@@ -151,10 +151,8 @@ static void explain(const char *path, dz_yaml_text text, const cyaml_schema_valu
 
 static cyaml_config_t config_for(diagnosis *d)
 {
-    return (cyaml_config_t){.log_fn = collect,
-                            .log_ctx = d,
-                            .mem_fn = cyaml_mem,
-                            .log_level = CYAML_LOG_WARNING};
+    return (cyaml_config_t){
+        .log_fn = collect, .log_ctx = d, .mem_fn = cyaml_mem, .log_level = CYAML_LOG_WARNING};
 }
 
 int dz_yaml_load(const char *path, dz_yaml_text text, const cyaml_schema_value_t *schema,
