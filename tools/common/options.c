@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-int dz_list_add(dz_list *list, const char *item)
+int dz_strings_add(dz_strings *list, const char *item)
 {
     const char **items = realloc(list->items, (list->count + 1) * sizeof *items);
     if (!items)
@@ -20,10 +20,10 @@ int dz_list_add(dz_list *list, const char *item)
     return 0;
 }
 
-void dz_list_free(dz_list *list)
+void dz_strings_free(dz_strings *list)
 {
     free(list->items);
-    *list = (dz_list){0};
+    *list = (dz_strings){0};
 }
 
 int dz_fail(int code, const char *tool, const char *format, ...)
@@ -202,7 +202,7 @@ static int store(const parse *p, const dz_option *option, const char *value)
         memcpy(p->into + option->offset, &value, sizeof value);
         return DZ_OPTIONS_OK;
     case DZ_OPT_LIST:
-        if (dz_list_add((dz_list *)(void *)(p->into + option->offset), value) < 0)
+        if (dz_strings_add((dz_strings *)(void *)(p->into + option->offset), value) < 0)
             return dz_usage(p->spec->tool, "out of memory");
         return DZ_OPTIONS_OK;
     default:
@@ -295,11 +295,11 @@ int dz_options_parse(const dz_option_spec *spec, void *into, int argc, char **ar
             rc = take_long(&p, text + 2);
         } else if (text[0] == '-' && text[1] != '\0') {
             rc = take_letters(&p, text + 1);
-        } else if (dz_list_add(&operands->args, text) < 0) {
+        } else if (dz_strings_add(&operands->args, text) < 0) {
             rc = dz_usage(spec->tool, "out of memory");
         }
     }
     if (rc != DZ_OPTIONS_OK)
-        dz_list_free(&operands->args);
+        dz_strings_free(&operands->args);
     return rc;
 }

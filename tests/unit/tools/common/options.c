@@ -11,7 +11,7 @@ typedef struct settings {
     uint64_t connections, duration, limit;
     double rate;
     const char *title, *json;
-    dz_list headers;
+    dz_strings headers;
     bool quiet, progress;
 } settings;
 
@@ -85,8 +85,8 @@ static outcome parse(const char *const *args)
 
 static void drop(outcome *o)
 {
-    dz_list_free(&o->set.headers);
-    dz_list_free(&o->operands.args);
+    dz_strings_free(&o->set.headers);
+    dz_strings_free(&o->operands.args);
 }
 
 static void takes_every_form_of_an_option(void **state)
