@@ -128,7 +128,7 @@ int dz_lab_command_compare(int argc, char **argv)
     if (code != DZ_OPTIONS_OK)
         return code;
     if (operands.args.count != 2) {
-        dz_list_free(&operands.args);
+        dz_strings_free(&operands.args);
         return dz_usage(TOOL, "needs two results of 'donmaz lab run --json'");
     }
     json_t *a = dz_lab_result_load(operands.args.items[0]);
@@ -146,6 +146,6 @@ int dz_lab_command_compare(int argc, char **argv)
     }
     json_decref(a);
     json_decref(b);
-    dz_list_free(&operands.args);
+    dz_strings_free(&operands.args);
     return code;
 }

@@ -77,6 +77,6 @@ int dz_lab_command_list(int argc, char **argv)
         int one = list(operands.args.items[i]);
         code = one > code ? one : code;
     }
-    dz_list_free(&operands.args);
+    dz_strings_free(&operands.args);
     return code;
 }

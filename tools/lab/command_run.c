@@ -179,6 +179,23 @@ static int conclude(const dz_lab_bench *bench, json_t *document, const options *
     return o->judge && broken > 0 ? DZ_EXIT_FAILED : DZ_EXIT_OK;
 }
 
+/* A mistyped folder should not be found out after twenty minutes. */
+static bool can_write(const char *path)
+{
+    if (!path || is_stdout(path))
+        return true;
+    bool existed = access(path, F_OK) == 0;
+    FILE *file = fopen(path, "ae");
+    if (!file) {
+        dz_fail(0, TOOL, "can't write %s: %s", path, strerror(errno));
+        return false;
+    }
+    fclose(file);
+    if (!existed)
+        unlink(path);
+    return true;
+}
+
 /* Every pattern of --only must name something: a typing error must not look like a skip. */
 static bool only_is_known(const dz_lab_experiment *x, const char *only)
 {
@@ -204,6 +221,8 @@ static int run_experiment(const dz_lab_experiment *x, options *o)
     dz_lab_bench bench = {.experiment = x, .host = o->host};
     char self[PATH_MAX];
     if (!only_is_known(x, o->only))
+        return DZ_EXIT_USAGE;
+    if (!can_write(o->json) || !can_write(o->markdown) || !can_write(o->csv))
         return DZ_EXIT_USAGE;
     if (!find_self(&bench, self, sizeof self))
         return dz_fail(DZ_EXIT_TARGET, TOOL, "can't find my own program: %s", strerror(errno));
@@ -234,11 +253,11 @@ int dz_lab_command_run(int argc, char **argv)
     if (code != DZ_OPTIONS_OK)
         return code;
     if (operands.args.count != 1 || operands.command) {
-        dz_list_free(&operands.args);
+        dz_strings_free(&operands.args);
         return dz_usage(TOOL, "needs one experiment file, such as experiments/concurrency.yaml");
     }
     dz_lab_experiment *x = dz_lab_experiment_load(operands.args.items[0]);
-    dz_list_free(&operands.args);
+    dz_strings_free(&operands.args);
     if (!x)
         return DZ_EXIT_USAGE;
     code = run_experiment(x, &o);

@@ -220,12 +220,15 @@ __attribute__((noreturn)) static void guard_main(int socket, pid_t lab, char *co
     guard_run(&g);
 }
 
+/* false: nothing there, or the guard is gone. */
 static bool receive(dz_lab_target *t, message *m, int flags)
 {
     ssize_t n;
     do
         n = recv(t->socket, m, sizeof *m, flags);
     while (n < 0 && errno == EINTR);
+    if (n == 0 && !t->end.exited)
+        t->end.exited = t->end.guard_lost = true;
     return n == (ssize_t)sizeof *m;
 }
 
@@ -315,6 +318,8 @@ const char *dz_lab_end_text(const dz_lab_end *end)
     static char text[96];
     if (end->exec_error)
         snprintf(text, sizeof text, "can't be run: %s", dz_strerror(-end->exec_error));
+    else if (end->guard_lost)
+        return "was lost: the process that guards it was killed";
     else if (!end->exited)
         return "still runs";
     else if (WIFSIGNALED(end->status))

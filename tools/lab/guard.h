@@ -19,6 +19,7 @@ enum { DZ_LAB_TAIL = 2000 };
 /* How a target ended and what it said last. */
 typedef struct dz_lab_end {
     bool exited;            /* false: still running */
+    bool guard_lost;        /* it went with its guard, which someone killed */
     int status;             /* as from waitpid */
     int exec_error;         /* errno when the command could not be started; 0 */
     uint64_t printed;       /* bytes of stdout and stderr in all */

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -285,33 +286,46 @@ json_t *dz_lab_result_load(const char *path)
     return document;
 }
 
+static int dump(json_t *document, FILE *out)
+{
+    errno = 0;
+    bool written = json_dumpf(document, out, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 &&
+                   fputc('\n', out) != EOF && fflush(out) == 0;
+    return written ? 0 : -(errno ? errno : EIO);
+}
+
+/* A device or a pipe can't be replaced, only written to. */
+static int save_special(json_t *document, const char *path)
+{
+    FILE *file = fopen(path, "we");
+    if (!file)
+        return -errno;
+    int rc = dump(document, file);
+    if (fclose(file) != 0 && rc == 0)
+        rc = -errno;
+    return rc;
+}
+
 int dz_lab_result_save(json_t *document, const char *path)
 {
-    const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(9);
     char temporary[4096];
-    if (strcmp(path, "-") == 0) {
-        if (json_dumpf(document, stdout, flags) != 0 || fputc('\n', stdout) == EOF ||
-            fflush(stdout) != 0)
-            return -(errno ? errno : EIO);
-        return 0;
-    }
+    struct stat info;
+    if (strcmp(path, "-") == 0)
+        return dump(document, stdout);
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return save_special(document, path);
     if (snprintf(temporary, sizeof temporary, "%s.%d.part", path, getpid()) >=
         (int)sizeof temporary)
         return -ENAMETOOLONG;
     FILE *file = fopen(temporary, "we");
     if (!file)
         return -errno;
-    errno = 0;
-    bool written = json_dumpf(document, file, flags) == 0 && fputc('\n', file) != EOF;
-    int error = errno ? errno : EIO;
-    if (fclose(file) != 0) {
-        error = errno;
-        written = false;
-    }
-    if (written && rename(temporary, path) == 0)
-        return 0;
-    if (written)
-        error = errno;
-    unlink(temporary);
-    return -error;
+    int rc = dump(document, file);
+    if (fclose(file) != 0 && rc == 0)
+        rc = -errno;
+    if (rc == 0 && rename(temporary, path) < 0)
+        rc = -errno;
+    if (rc < 0)
+        unlink(temporary);
+    return rc;
 }
