@@ -351,7 +351,7 @@ class NothingIsLeft(Lab):
                     command = file.read()
             except OSError:
                 continue
-            if parent == lab and "fake_load" in command:
+            if parent == lab and "fake_load.py\0load\0" in command:
                 return int(entry)
         return 0
 
