@@ -1,0 +1,147 @@
+#include "../check.h"
+
+#include <target/spawn.h>
+#include <target/tree.h>
+
+#include <base/clock.h>
+#include <donmaz/error.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int start(dz_target *t, const char *script, bool hold)
+{
+    dz_target_options o = {.hold = hold};
+    return dz_target_start_shell(t, script, &o);
+}
+
+static void exit_status_is_reported(void **state)
+{
+    (void)state;
+    dz_target t;
+    assert_int_equal(start(&t, "exit 3", false), 0);
+    assert_true(dz_target_wait(&t, 10000));
+    char text[64];
+    dz_target_describe(&t, text, sizeof text);
+    assert_string_equal(text, "exit status 3");
+}
+
+static void a_missing_command_is_an_error_of_start(void **state)
+{
+    (void)state;
+    char name[] = "/nonexistent/command";
+    char *argv[] = {name, NULL};
+    dz_target t;
+    dz_target_options o = {.argv = argv};
+    assert_int_equal(dz_target_start(&t, &o), -ENOENT);
+    char sh[] = "/bin/sh";
+    argv[0] = sh;
+    o.cwd = "/nonexistent";
+    assert_int_equal(dz_target_start(&t, &o), -ENOENT);
+}
+
+static void environment_is_set_on_top_of_ours(void **state)
+{
+    (void)state;
+    setenv("DZ_TEST_A", "old", 1);
+    const char *env[] = {"DZ_TEST_A=new", "DZ_TEST_B=b", NULL};
+    dz_target t;
+    dz_target_options o = {.env = env};
+    assert_int_equal(
+        dz_target_start_shell(&t, "test \"$DZ_TEST_A$DZ_TEST_B\" = newb && test -n \"$PATH\"", &o),
+        0);
+    assert_true(dz_target_wait(&t, 10000));
+    assert_int_equal(t.status, 0);
+}
+
+static void a_held_command_runs_only_when_released(void **state)
+{
+    (void)state;
+    dz_target t;
+    assert_int_equal(start(&t, "exit 4", true), 0);
+    assert_false(dz_target_wait(&t, 30));
+    assert_int_equal(dz_target_release(&t), 0);
+    assert_true(dz_target_wait(&t, 10000));
+    assert_int_equal(WEXITSTATUS(t.status), 4);
+}
+
+/* Waits until the shell's children exist, so that stopping really meets them. */
+static void await_processes(pid_t root, size_t count)
+{
+    uint64_t deadline = dz_now() + 10 * DZ_SEC;
+    for (;;) {
+        dz_tree tree;
+        dz_tree_init(&tree, root);
+        dz_tree_refresh(&tree);
+        size_t got = tree.count;
+        dz_tree_close(&tree);
+        if (got >= count)
+            return;
+        assert_true(dz_now() < deadline);
+        usleep(1000);
+    }
+}
+
+static void stop_ends_the_whole_tree_even_when_it_ignores_sigterm(void **state)
+{
+    (void)state;
+    dz_target t;
+    assert_int_equal(start(&t, "trap '' TERM; sleep 60 & setsid sleep 60 & wait; wait", false), 0);
+    await_processes(t.pid, 3);
+    dz_target_stop(&t, SIGTERM, 50);
+    assert_true(t.exited);
+    assert_int_equal(WTERMSIG(t.status), SIGKILL);
+    assert_int_equal(kill(-t.pid, 0), -1);
+    while (waitpid(-1, NULL, 0) > 0) /* the one that left the group was killed too */
+        continue;
+    assert_int_equal(errno, ECHILD);
+}
+
+static void cpu_and_memory_of_children_and_threads_are_seen(void **state)
+{
+    (void)state;
+    dz_target t;
+    assert_int_equal(start(&t, "(while :; do :; done) & sleep 60; wait", false), 0);
+    await_processes(t.pid, 3);
+    dz_tree tree;
+    dz_tree_init(&tree, t.pid);
+    tree.from_start = true;
+    uint64_t deadline = dz_now() + 10 * DZ_SEC, cpu = 0;
+    while (cpu < 20 * DZ_MS) {
+        assert_true(dz_now() < deadline);
+        assert_int_equal(dz_tree_refresh(&tree), 0);
+        dz_tree_sample(&tree);
+        cpu = 0;
+        for (size_t i = 0; i < tree.count; i++)
+            cpu += tree.procs[i].cpu_ns;
+        usleep(1000);
+    }
+    assert_true(tree.procs[0].rss > 4096);
+    assert_true(tree.procs[0].fds >= 3);
+    assert_int_equal(tree.procs[0].count, 1);
+    dz_target_stop(&t, SIGKILL, 1000);
+    assert_int_equal(dz_tree_refresh(&tree), DZ_E_NOT_FOUND);
+    dz_tree_sample(&tree); /* what the dead have used still counts */
+    uint64_t after = 0;
+    for (size_t i = 0; i < tree.count; i++)
+        after += tree.procs[i].cpu_ns;
+    assert_true(after >= cpu);
+    dz_tree_close(&tree);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exit_status_is_reported),
+        cmocka_unit_test(a_missing_command_is_an_error_of_start),
+        cmocka_unit_test(environment_is_set_on_top_of_ours),
+        cmocka_unit_test(a_held_command_runs_only_when_released),
+        cmocka_unit_test(stop_ends_the_whole_tree_even_when_it_ignores_sigterm),
+        cmocka_unit_test(cpu_and_memory_of_children_and_threads_are_seen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
