@@ -100,7 +100,7 @@ function serve({ host, port, work, threads, nice }) {
         },
   );
   app.get('/health', (req, res) => {
-    res.type('text/plain').send('ok');
+    res.json({ ok: true });
   });
   const server = app.listen(port, host, (error) => {
     if (error) {

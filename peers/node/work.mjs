@@ -68,7 +68,7 @@ export function burn(ms) {
 export function compute(work, kind) {
   if (work === 'burn') {
     burn(BURN_MS[kind]);
-    return { work, ms: BURN_MS[kind] };
+    return { value: BURN_MS[kind] };
   }
-  return { work, n: FIB_OF[kind], v: fib(FIB_OF[kind]) };
+  return { value: fib(FIB_OF[kind]) };
 }

@@ -1,0 +1,16 @@
+/* donmaz.h: HTTP services whose event loop does not freeze. Includes everything. */
+#ifndef DONMAZ_H
+#define DONMAZ_H
+
+#include <donmaz/app.h>
+#include <donmaz/buf.h>
+#include <donmaz/error.h>
+#include <donmaz/http.h>
+#include <donmaz/json.h>
+#include <donmaz/metrics.h>
+#include <donmaz/pool.h>
+#include <donmaz/request.h>
+#include <donmaz/response.h>
+#include <donmaz/slice.h>
+
+#endif

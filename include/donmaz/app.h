@@ -1,0 +1,126 @@
+/* app.h: a service: routes, middleware, and the call that runs it.
+ *
+ * An app is built by one thread and then run. While it runs its handlers run on several threads at
+ * once, also for one loop (a handler that computes keeps its thread, the loop goes on elsewhere):
+ * data that handlers share need atomics or locks. */
+#ifndef DONMAZ_APP_H
+#define DONMAZ_APP_H
+
+#include <donmaz/export.h>
+#include <donmaz/http.h>
+#include <donmaz/pool.h>
+#include <donmaz/request.h>
+#include <donmaz/response.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct dz_app dz_app;
+typedef struct dz_route dz_route;
+
+/* A handler answers a request; middleware answers or calls dz_next. Both are straight-line code on
+ * a stack of their own: a call that waits parks the request, never the loop. Handlers that need
+ * errno must read it before the next call that may wait. */
+typedef void dz_handler(dz_request *req, dz_response *res);
+
+/* Renders what the library itself answers: 404, 405, 413, 500, 503 and the like. `error` is a
+ * DZ_E_* or -errno, 0 when there is none. */
+typedef void dz_error_handler(dz_request *req, dz_response *res, int status, int error);
+
+/* NULL: out of memory. */
+DZ_API dz_app *dz_app_new(void);
+DZ_API void dz_app_free(dz_app *app); /* NULL is fine */
+
+/* --- routes ---
+ * Patterns: "/users/:id"; a last segment "*path" takes the rest of the path. HEAD is answered by
+ * GET's route; OPTIONS, 404 and 405 with Allow are automatic. The functions return the route, for
+ * the options below, or NULL when the pattern is bad, registered already, or memory is out; dz_run
+ * then refuses to start and says which. */
+DZ_API dz_route *dz_get(dz_app *app, const char *pattern, dz_handler *handler);
+DZ_API dz_route *dz_post(dz_app *app, const char *pattern, dz_handler *handler);
+DZ_API dz_route *dz_put(dz_app *app, const char *pattern, dz_handler *handler);
+DZ_API dz_route *dz_patch(dz_app *app, const char *pattern, dz_handler *handler);
+DZ_API dz_route *dz_delete(dz_app *app, const char *pattern, dz_handler *handler);
+DZ_API dz_route *dz_all(dz_app *app, const char *pattern, dz_handler *handler); /* any method */
+
+/* Middleware for the routes added to this app or group (and groups of it) from now on, in the order
+ * of the calls; the app's own also runs for 404 and 405. */
+DZ_API void dz_use(dz_app *app, dz_handler *middleware);
+
+/* Runs the rest: the next middleware or the handler; returns when it has. */
+DZ_API void dz_next(dz_request *req, dz_response *res);
+
+/* A view of the app for routes below `prefix`, with middleware of its own after the app's. Freed
+ * with the app. NULL like the routes. */
+DZ_API dz_app *dz_group(dz_app *app, const char *prefix);
+
+/* --- options of a route; NULL routes are passed over --- */
+
+/* Middleware for this route alone, after the app's and the group's. */
+DZ_API dz_route *dz_route_use(dz_route *route, dz_handler *middleware);
+
+/* The handler computes or blocks: always run it on a worker, from the first request on. */
+DZ_API dz_route *dz_blocking(dz_route *route);
+
+/* Always start the handler on the loop, however long it was seen to compute. (If it computes too
+ * long it is still rescued.) */
+DZ_API dz_route *dz_inline(dz_route *route);
+
+/* The largest body in bytes: 413 above. Default: the app's. */
+DZ_API dz_route *dz_body_limit(dz_route *route, uint64_t bytes);
+
+/* --- the app's settings --- */
+
+/* A pointer for dz_req_data. */
+DZ_API void dz_app_set_data(dz_app *app, void *data);
+
+/* Replaces the default rendering of errors: {"error": "Not Found"}. */
+DZ_API void dz_on_error(dz_app *app, dz_error_handler *handler);
+
+/* A line about the running service: `level` is 20 debug, 30 info, 40 warn, 50 error. Without it the
+ * library is silent; dz_run sets one that writes NDJSON to stderr when the app has none. Called on
+ * any thread. */
+typedef void dz_log_handler(void *context, int level, const char *message);
+DZ_API void dz_on_log(dz_app *app, dz_log_handler *handler, void *context);
+
+/* A setting of the program's own for dz_run: --name VALUE or DONMAZ_NAME; *value (holding the
+ * default) is set before the app starts. A flag has `value_name` NULL and is set to "1". All
+ * strings must outlive the app. */
+DZ_API void dz_app_option(dz_app *app, const char *name, const char *value_name, const char *help,
+                          const char **value);
+
+/* Sets one of the settings of --help by name, as if given on the command line, which goes before
+ * it: dz_app_set(app, "rescue-after", "0"). DZ_E_NOT_FOUND, DZ_E_INVALID. */
+DZ_API int dz_app_set(dz_app *app, const char *name, const char *value);
+
+/* Called when the options are known, before any socket is opened: the place to start what the
+ * handlers need. A negative return ends dz_run. In every process of --processes. */
+DZ_API void dz_on_start(dz_app *app, int (*start)(dz_app *app, void *data));
+/* Called after the last request, before dz_run returns. */
+DZ_API void dz_on_stop(dz_app *app, void (*stop)(dz_app *app, void *data));
+
+/* --- running --- */
+
+/* Reads the settings (argv, then DONMAZ_*), listens, serves until SIGTERM or SIGINT, drains, and
+ * frees the app and returns the exit code: 0, 1 when it could not run (the reason is on stderr), 2
+ * for unusable arguments. A second signal ends at once. Blocks SIGTERM, SIGINT and SIGHUP in the
+ * calling thread, ignores SIGPIPE, and reports stack overflows on SIGSEGV. */
+DZ_API int dz_run(dz_app *app, int argc, char **argv);
+
+/* The same without signals, arguments and messages: starts the threads and returns. *port is set to
+ * the port listened on (0 was asked for any). 0 or a negative error. */
+DZ_API int dz_app_start(dz_app *app, unsigned *port);
+
+/* Any thread: stop accepting, finish the requests, then the threads. */
+DZ_API void dz_app_stop(dz_app *app);
+
+/* Waits for the end that dz_app_stop began, at most until the drain timeout; what still runs is
+ * then cut. DZ_E_TIMEOUT: handlers still compute, and nothing of the app may be freed. */
+DZ_API int dz_app_wait(dz_app *app);
+
+/* --- waiting in handlers --- */
+
+/* Parks the request for `ms` milliseconds; the loop serves others. DZ_E_STATE outside a handler. */
+DZ_API int dz_sleep(uint64_t ms);
+
+#endif

@@ -1,0 +1,103 @@
+/* app.h: the inside of dz_app. */
+#ifndef DZ_APP_APP_H
+#define DZ_APP_APP_H
+
+#include "app/route.h"
+#include "app/router.h"
+#include "http/server.h"
+#include "loop/runtime.h"
+#include "pool/pool.h"
+
+#include <donmaz/app.h>
+
+typedef struct dz_settings {
+    const char *host;
+    uint64_t port, loops, processes, workers;
+    uint64_t rescue_after_ns, rescue_max, demote_after_ns, demote_nice;
+    uint64_t body_max, head_max, connections_max, stack_size;
+    uint64_t header_timeout_ns, idle_timeout_ns, body_timeout_ns, write_timeout_ns;
+    uint64_t drain_timeout_ns;
+    bool quiet;
+} dz_settings;
+
+typedef struct dz_user_option {
+    const char *name, *value_name, *help;
+    const char **value;
+    struct dz_user_option *next;
+} dz_user_option;
+
+/* What all groups of an app share. */
+typedef struct dz_core {
+    dz_settings settings;
+    dz_user_option *user_options; /* newest first */
+    dz_router *router;
+    dz_list routes; /* dz_route.link */
+    dz_list groups; /* dz_app.link */
+    dz_route not_found, not_allowed, options, overloaded;
+    const char *build_error; /* the first route that could not be added, and why */
+    int build_error_code;
+    dz_error_handler *on_error;
+    dz_log_handler *on_log;
+    void *log_context;
+    void *data;
+    int (*on_start)(dz_app *, void *);
+    void (*on_stop)(dz_app *, void *);
+
+    dz_runtime *runtime;
+    dz_server *server;
+    dz_pool *medium, *heavy; /* run the handlers of learned and blocking routes */
+    int listen_fd;           /* given by a supervisor, else -1 */
+    int adopt_fd;
+    _Atomic uint64_t next_warning; /* monotonic ns */
+    _Atomic uint64_t warnings_held;
+} dz_core;
+
+/* The app itself or a group of it. */
+struct dz_app {
+    dz_core *core;
+    dz_app *parent; /* NULL: the app itself */
+    char *prefix;
+    dz_handler **middleware; /* its own, after its parent's */
+    size_t middleware_count;
+    dz_list link;
+};
+
+/* What the app keeps of one request, in the request's arena. */
+typedef struct dz_call {
+    dz_core *core;
+    dz_request *req;
+    const dz_route *route;
+    dz_job job; /* when the handler runs on a worker */
+    dz_route_match match;
+} dz_call;
+
+static inline dz_call *dz_call_of(const dz_request *req)
+{
+    return req->app;
+}
+
+/* dispatch.c */
+void dz_dispatch_start(void *context, dz_request *req);
+
+/* log.c */
+void dz_core_log(dz_core *core, int level, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void dz_core_warn_rescue(dz_core *core, const dz_route *route, const dz_fiber *fiber);
+
+/* error.c */
+void dz_core_render_error(dz_request *req, dz_response *res, int status, int error);
+
+/* settings.c */
+void dz_settings_init(dz_settings *settings);
+/* Sets one by name. DZ_E_NOT_FOUND, DZ_E_INVALID. */
+int dz_settings_set(dz_settings *settings, const char *name, const char *value);
+/* Reads DONMAZ_* and argv. Returns -1 to go on, or the exit code: 0 after --help, 2. */
+int dz_settings_parse(dz_app *app, int argc, char **argv);
+
+/* fault.c: reports a stack overflow by route. For dz_run. */
+void dz_fault_install(void);
+
+/* run.c */
+int dz_core_listen(const dz_core *core, unsigned *port);
+
+#endif

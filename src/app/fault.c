@@ -1,0 +1,51 @@
+#include "app/app.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A handler that overflows its stack touches the guard page below it. The signal's own stack (see
+ * thread.c) is where this runs; only async-signal-safe calls are allowed. */
+
+static size_t append(char *text, size_t at, size_t room, const char *more)
+{
+    size_t len = strlen(more);
+    if (len > room - at)
+        len = room - at;
+    memcpy(text + at, more, len);
+    return at + len;
+}
+
+static void report(const dz_fiber *fiber)
+{
+    char text[512];
+    size_t len = append(text, 0, sizeof text, "donmaz: stack overflow in the handler of ");
+    len = append(text, len, sizeof text, fiber->label ? fiber->label : "(unknown)");
+    len = append(text, len, sizeof text,
+                 ": use less stack, or raise --stack-size; this process ends\n");
+    ssize_t n = write(STDERR_FILENO, text, len);
+    (void)n;
+}
+
+static void on_fault(int signal, siginfo_t *info, void *context)
+{
+    (void)context;
+    const dz_fiber *fiber = dz_fiber_current();
+    const char *at = info->si_addr;
+    long page = sysconf(_SC_PAGESIZE);
+    if (fiber && at < fiber->stack && at >= fiber->stack - page)
+        report(fiber);
+    /* Again, now with the default action: a core dump at the faulting instruction. */
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+    sigaction(signal, &plain, NULL);
+}
+
+void dz_fault_install(void)
+{
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGSEGV, &action, NULL);
+    sigaction(SIGBUS, &action, NULL);
+}

@@ -1,0 +1,35 @@
+#include "app/app.h"
+
+#include "base/clock.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void dz_core_log(dz_core *core, int level, const char *fmt, ...)
+{
+    if (!core->on_log)
+        return;
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    core->on_log(core->log_context, level, text);
+}
+
+/* At most one line a second; the next one says how many were held back. */
+void dz_core_warn_rescue(dz_core *core, const dz_route *route, const dz_fiber *fiber)
+{
+    uint64_t now = dz_now(), next = atomic_load(&core->next_warning);
+    if (now < next || !atomic_compare_exchange_strong(&core->next_warning, &next, now + DZ_SEC)) {
+        atomic_fetch_add(&core->warnings_held, 1);
+        return;
+    }
+    uint64_t held = atomic_exchange(&core->warnings_held, 0);
+    char more[80] = "";
+    if (held > 0)
+        snprintf(more, sizeof more, " (and %llu more rescues since the last such line)",
+                 (unsigned long long)held);
+    dz_core_log(core, 40, "%s computed %llu ms on the loop, which went on without it%s",
+                route->label, (unsigned long long)((fiber->wall_ns + DZ_MS / 2) / DZ_MS), more);
+}

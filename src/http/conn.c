@@ -1,0 +1,562 @@
+#include "http/conn.h"
+
+#include <donmaz/error.h>
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    IN_FIRST = 8 << 10,      /* of the input buffer; grows to what a head may need */
+    PIPELINE_OUT = 64 << 10, /* unsent replies above which no further request is begun */
+    LINGER_BYTES = 16 << 20,
+};
+static const uint64_t LINGER_NS = 5 * DZ_SEC;
+static const uint64_t DRAIN_FRESH_NS = DZ_SEC; /* for a request on its way when we drain */
+
+static const dz_server_options *options(const dz_conn *conn)
+{
+    return &conn->home->server->options;
+}
+
+/* --- input buffer --- */
+
+static char *take_buffer(dz_server_loop *home)
+{
+    return home->free_buffer_count ? home->free_buffers[--home->free_buffer_count]
+                                   : malloc(IN_FIRST);
+}
+
+static void give_buffer(dz_server_loop *home, char *buffer, uint32_t cap)
+{
+    size_t room = sizeof home->free_buffers / sizeof home->free_buffers[0];
+    if (buffer && cap == IN_FIRST && home->free_buffer_count < room)
+        home->free_buffers[home->free_buffer_count++] = buffer;
+    else
+        free(buffer);
+}
+
+static void drop_input(dz_conn *conn)
+{
+    give_buffer(conn->home, conn->in, conn->in_cap);
+    conn->in = NULL;
+    conn->in_start = conn->in_end = conn->in_cap = 0;
+}
+
+/* The request keeps the memory its head lies in; the connection goes on with what follows it. */
+static bool detach_head(dz_conn *conn, dz_request *req)
+{
+    uint32_t left = conn->in_end - conn->in_start;
+    uint32_t cap = left > IN_FIRST ? conn->in_cap : IN_FIRST;
+    char *buffer = cap == IN_FIRST ? take_buffer(conn->home) : malloc(cap);
+    if (!buffer)
+        return false;
+    memcpy(buffer, conn->in + conn->in_start, left);
+    req->head_bytes = conn->in;
+    conn->in = buffer;
+    conn->in_start = 0;
+    conn->in_end = left;
+    conn->in_cap = cap;
+    return true;
+}
+
+/* Makes room for at least one more byte. */
+static bool make_room(dz_conn *conn)
+{
+    if (!conn->in) {
+        conn->in = take_buffer(conn->home);
+        conn->in_start = conn->in_end = 0;
+        conn->in_cap = conn->in ? IN_FIRST : 0;
+        return conn->in != NULL;
+    }
+    bool head_inside = conn->req && !conn->req->head_bytes;
+    if (!head_inside && conn->in_start == conn->in_end)
+        conn->in_start = conn->in_end = 0;
+    if (conn->in_end < conn->in_cap)
+        return true;
+    if (head_inside)
+        return detach_head(conn, conn->req);
+    if (conn->in_start > 0) {
+        memmove(conn->in, conn->in + conn->in_start, conn->in_end - conn->in_start);
+        conn->in_end -= conn->in_start;
+        conn->in_start = 0;
+        return true;
+    }
+    if (conn->in_cap > options(conn)->head.head_max + 64U)
+        return false; /* the parser has refused such a head already */
+    char *grown = realloc(conn->in, (size_t)conn->in_cap * 2);
+    if (!grown)
+        return false;
+    conn->in = grown;
+    conn->in_cap *= 2;
+    return true;
+}
+
+/* recv that keeps conn->readable and input_ended true to what it saw. >0 bytes; 0 nothing now. */
+static size_t receive(dz_conn *conn, char *out, size_t room)
+{
+    for (;;) {
+        ssize_t n = recv(conn->watch.fd, out, room, 0);
+        if (n > 0) {
+            /* A short read emptied the socket: what comes later is a new edge. An end that came
+             * with the data makes no edge of its own. */
+            if ((size_t)n < room && !conn->peer_ended)
+                conn->readable = false;
+            return (size_t)n;
+        }
+        if (n < 0 && errno == EINTR)
+            continue;
+        conn->readable = false;
+        if (n == 0)
+            conn->input_ended = true;
+        else if (errno != EAGAIN)
+            dz_conn_close(conn);
+        return 0;
+    }
+}
+
+int dz_conn_fd(const dz_conn *conn)
+{
+    return conn->watch.fd;
+}
+
+size_t dz_conn_receive(dz_conn *conn, char *out, size_t room)
+{
+    return receive(conn, out, room);
+}
+
+bool dz_conn_fill(dz_conn *conn)
+{
+    if (!conn->readable)
+        return false;
+    if (!make_room(conn)) {
+        dz_conn_close(conn); /* no memory for its input: the others must go on */
+        return false;
+    }
+    size_t n = receive(conn, conn->in + conn->in_end, conn->in_cap - conn->in_end);
+    if (n == 0)
+        return false;
+    conn->in_end += (uint32_t)n;
+    return true;
+}
+
+/* --- deadlines --- */
+
+void dz_conn_arm(dz_conn *conn)
+{
+    uint64_t due = conn->deadline < conn->write_deadline ? conn->deadline : conn->write_deadline;
+    if (due == UINT64_MAX)
+        return; /* a timer that still runs finds nothing due */
+    /* A later deadline is found when the timer fires: moving it for every request costs more. */
+    if (!dz_heap_has(&conn->timer.node) || due < conn->timer.node.key)
+        dz_timer_start(conn->home->loop, &conn->timer, due);
+}
+
+void dz_conn_set_deadline(dz_conn *conn, uint64_t due)
+{
+    conn->deadline = due;
+    dz_conn_arm(conn);
+}
+
+static void flush_and_advance(dz_conn *conn);
+
+static void on_timer(dz_loop *loop, dz_timer *timer)
+{
+    dz_conn *conn = DZ_CONTAINER(timer, dz_conn, timer);
+    if (conn->write_deadline <= loop->now) {
+        dz_conn_close(conn); /* the client takes nothing */
+        return;
+    }
+    if (conn->deadline > loop->now) {
+        dz_conn_arm(conn);
+        return;
+    }
+    conn->deadline = UINT64_MAX;
+    switch (conn->state) {
+    case DZ_CONN_HEAD:
+        dz_conn_refuse(conn, 408);
+        flush_and_advance(conn);
+        break;
+    case DZ_CONN_HELD:
+        dz_conn_fail_body(conn, DZ_E_TIMEOUT, 408);
+        break;
+    case DZ_CONN_IDLE:
+    case DZ_CONN_LINGER:
+        dz_conn_close(conn);
+        break;
+    case DZ_CONN_CLOSED:
+        break;
+    }
+}
+
+/* --- opening and closing --- */
+
+static void on_event(dz_loop *loop, dz_watch *watch, uint32_t events);
+static void on_flush(dz_loop *loop, dz_deferred *deferred);
+static void on_again(dz_loop *loop, dz_msg *msg);
+
+void dz_conn_open(dz_server_loop *home, int fd)
+{
+    dz_conn *conn = malloc(sizeof *conn);
+    if (!conn || dz_timer_reserve(home->loop) < 0) {
+        free(conn);
+        dz_server_connection_gone(home);
+        close(fd);
+        return;
+    }
+    *conn = (dz_conn){.home = home,
+                      .state = DZ_CONN_IDLE,
+                      .readable = true,
+                      .writable = true,
+                      .fresh = true,
+                      .deadline = UINT64_MAX,
+                      .write_deadline = UINT64_MAX,
+                      .again.fn = on_again};
+    dz_list_init(&conn->out);
+    dz_deferred_init(&conn->flush, on_flush);
+    dz_timer_init(&conn->timer, on_timer);
+    int one = 1; /* fails on unix sockets, which have no delay to switch off */
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (dz_watch_start(home->loop, &conn->watch, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+                       on_event) < 0) {
+        dz_timer_unreserve(home->loop);
+        free(conn);
+        dz_server_connection_gone(home);
+        close(fd);
+        return;
+    }
+    dz_list_push(&home->conns, &conn->link);
+    home->conn_count++;
+    dz_conn_set_deadline(conn, home->loop->now + options(conn)->header_timeout_ns);
+}
+
+static void free_if_unused(dz_conn *conn)
+{
+    dz_server_loop *home = conn->home;
+    if (conn->req || conn->again_posted)
+        return;
+    dz_list_remove(&conn->link);
+    home->conn_count--;
+    free(conn);
+    dz_server_connection_gone(home);
+}
+
+void dz_conn_close(dz_conn *conn)
+{
+    if (conn->state == DZ_CONN_CLOSED)
+        return;
+    dz_loop *loop = conn->home->loop;
+    conn->state = DZ_CONN_CLOSED;
+    dz_watch_stop(loop, &conn->watch);
+    close(conn->watch.fd);
+    dz_timer_stop(loop, &conn->timer);
+    dz_timer_unreserve(loop);
+    dz_defer_cancel(loop, &conn->flush);
+    if (conn->req) {
+        atomic_store_explicit(&conn->req->gone, true, memory_order_relaxed);
+        if (!conn->req->head_bytes && conn->in) {
+            /* Its handler may still read the head. */
+            conn->req->head_bytes = conn->in;
+            conn->in = NULL;
+        }
+    }
+    dz_conn_drop_output(conn);
+    drop_input(conn);
+    if (conn->body_read)
+        dz_conn_fail_body(conn, DZ_E_CLOSED, 0);
+    if (conn->body_write) {
+        dz_body_write *writer = conn->body_write;
+        conn->body_write = NULL;
+        writer->result = DZ_E_CLOSED;
+        dz_fiber_ready(writer->req->fiber);
+    }
+    dz_conn_later(conn); /* freed then: callers up the stack still look at it */
+}
+
+void dz_conn_later(dz_conn *conn)
+{
+    if (conn->again_posted)
+        return;
+    conn->again_posted = true;
+    dz_loop_post(conn->home->loop, &conn->again);
+}
+
+static void on_again(dz_loop *loop, dz_msg *msg)
+{
+    (void)loop;
+    dz_conn *conn = DZ_CONTAINER(msg, dz_conn, again);
+    conn->again_posted = false;
+    if (conn->state == DZ_CONN_CLOSED)
+        free_if_unused(conn);
+    else
+        dz_conn_advance(conn);
+}
+
+/* All is written and no request will follow. */
+static void finish(dz_conn *conn)
+{
+    bool may_have_input = conn->must_linger || conn->readable || conn->in_start < conn->in_end;
+    if (!may_have_input || conn->input_ended) {
+        dz_conn_close(conn);
+        return;
+    }
+    /* Closing with unread input would reset the connection, and the reset could reach the client
+     * before it has read the reply (RFC 9112 9.6). */
+    shutdown(conn->watch.fd, SHUT_WR);
+    conn->state = DZ_CONN_LINGER;
+    conn->linger_left = LINGER_BYTES;
+    dz_conn_set_deadline(conn, conn->home->loop->now + LINGER_NS);
+}
+
+void dz_conn_refuse(dz_conn *conn, int status)
+{
+    dz_server *server = conn->home->server;
+    atomic_fetch_add_explicit(&server->stats.bad_requests, 1, memory_order_relaxed);
+    conn->close_after = conn->must_linger = true;
+    drop_input(conn);
+    char text[256];
+    int len = snprintf(text, sizeof text,
+                       "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                       "Content-Length: %zu\r\nConnection: close\r\n\r\n%s\n",
+                       status, dz_status_reason(status), strlen(dz_status_reason(status)) + 1,
+                       dz_status_reason(status));
+    dz_out *out = dz_out_copy(dz_slice_make(text, (size_t)len));
+    if (out)
+        dz_conn_queue(conn, out);
+    conn->state = DZ_CONN_IDLE;
+    if (server->service.refused)
+        server->service.refused(server->service.context, status);
+}
+
+/* --- requests --- */
+
+static void begin_request(dz_conn *conn, dz_request *req, uint32_t head_len)
+{
+    dz_server_loop *home = conn->home;
+    conn->in_start += head_len;
+    conn->scanned = 0;
+    conn->fresh = false;
+    conn->deadline = UINT64_MAX;
+    conn->req = req;
+    conn->state = DZ_CONN_HELD;
+    if (!req->head.keep_alive)
+        conn->close_after = true;
+    req->id = ++home->next_id * home->server->loop_count + home->loop->index;
+    req->started = home->loop->now;
+    if (conn->peer_ended)
+        atomic_store_explicit(&req->gone, true, memory_order_relaxed);
+    req->body.limit = options(conn)->body_max;
+    if (req->head.chunked) {
+        req->body.state = DZ_BODY_STATE_UNREAD;
+        dz_chunked_init(&req->body.chunks);
+    } else if (req->head.content_length > 0) {
+        req->body.state = DZ_BODY_STATE_UNREAD;
+        req->body.left = req->head.content_length;
+    }
+    atomic_store_explicit(&home->requests,
+                          atomic_load_explicit(&home->requests, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    home->server->service.start(home->server->service.context, req);
+}
+
+/* Parses what is in the buffer. True: something happened, go on. */
+static bool parse(dz_conn *conn)
+{
+    dz_request *req = dz_request_new(conn);
+    if (!req) {
+        dz_conn_refuse(conn, 503);
+        return true;
+    }
+    int rc = dz_head_parse(&req->head, conn->in + conn->in_start, conn->in_end - conn->in_start,
+                           &conn->scanned, &options(conn)->head);
+    if (rc > 0) {
+        begin_request(conn, req, (uint32_t)rc);
+        return true;
+    }
+    dz_request_free(req);
+    if (rc < 0)
+        dz_conn_refuse(conn, -rc);
+    return rc < 0;
+}
+
+/* Drops what is left of a body nobody read. */
+static void skip(dz_conn *conn)
+{
+    uint64_t have = conn->in_end - conn->in_start;
+    uint64_t n = have < conn->skip_left ? have : conn->skip_left;
+    conn->in_start += (uint32_t)n;
+    conn->skip_left -= n;
+}
+
+static void wait_for_input(dz_conn *conn)
+{
+    const dz_server_options *o = options(conn);
+    if (conn->in_start == conn->in_end && conn->skip_left == 0) {
+        drop_input(conn);
+        conn->state = DZ_CONN_IDLE;
+        if (!conn->fresh)
+            dz_conn_set_deadline(conn, conn->home->loop->now + o->idle_timeout_ns);
+        return;
+    }
+    /* From the first byte on, later ones do not extend the time. */
+    if (conn->state != DZ_CONN_HEAD && !conn->fresh)
+        dz_conn_set_deadline(conn, conn->home->loop->now + o->header_timeout_ns);
+    conn->state = DZ_CONN_HEAD;
+}
+
+/* One step towards the next request; true: try another. */
+static bool step_request(dz_conn *conn)
+{
+    if (conn->close_after) {
+        if (dz_list_empty(&conn->out))
+            finish(conn);
+        return false;
+    }
+    if (conn->out_bytes > PIPELINE_OUT)
+        return false; /* flushing goes on here */
+    if (conn->skip_left > 0)
+        skip(conn);
+    if (conn->skip_left == 0 && conn->in_start < conn->in_end && parse(conn))
+        return true;
+    if (conn->input_ended) {
+        conn->close_after = true; /* after the replies that are still queued */
+        return true;
+    }
+    if (dz_conn_fill(conn))
+        return true;
+    if (conn->state == DZ_CONN_CLOSED || conn->input_ended)
+        return conn->state != DZ_CONN_CLOSED;
+    wait_for_input(conn);
+    return false;
+}
+
+static bool step_linger(dz_conn *conn)
+{
+    char scratch[16 << 10];
+    if (!conn->readable)
+        return false;
+    size_t n = receive(conn, scratch, sizeof scratch);
+    if (conn->state == DZ_CONN_CLOSED)
+        return false;
+    conn->linger_left -= n < conn->linger_left ? n : conn->linger_left;
+    if (conn->input_ended || conn->linger_left == 0) {
+        dz_conn_close(conn);
+        return false;
+    }
+    return n > 0;
+}
+
+void dz_conn_advance(dz_conn *conn)
+{
+    bool again = true;
+    while (again) {
+        switch (conn->state) {
+        case DZ_CONN_IDLE:
+        case DZ_CONN_HEAD:
+            again = step_request(conn);
+            break;
+        case DZ_CONN_HELD:
+            if (conn->body_read)
+                dz_conn_read_body(conn);
+            again = false;
+            break;
+        case DZ_CONN_LINGER:
+            again = step_linger(conn);
+            break;
+        case DZ_CONN_CLOSED:
+            again = false;
+            break;
+        }
+    }
+}
+
+/* Writes, and goes on with what waited for that: the next pipelined request or the end. */
+static void flush_and_advance(dz_conn *conn)
+{
+    bool was_full = conn->out_bytes > PIPELINE_OUT;
+    if (!dz_conn_flush(conn))
+        return;
+    bool drained = dz_list_empty(&conn->out);
+    if ((conn->close_after && drained) || (was_full && conn->out_bytes <= PIPELINE_OUT))
+        dz_conn_advance(conn);
+}
+
+static void on_flush(dz_loop *loop, dz_deferred *deferred)
+{
+    (void)loop;
+    flush_and_advance(DZ_CONTAINER(deferred, dz_conn, flush));
+}
+
+void dz_http_reject(dz_request *req, int status)
+{
+    dz_conn *conn = req->conn;
+    conn->req = NULL;
+    conn->state = DZ_CONN_IDLE;
+    req->handler_done = true;
+    dz_request_release(req);
+    dz_conn_refuse(conn, status);
+}
+
+void dz_http_finish(dz_request *req)
+{
+    dz_conn *conn = req->conn;
+    req->handler_done = true;
+    if (conn->state == DZ_CONN_CLOSED) {
+        dz_request_release(req);
+        conn->req = NULL;
+        free_if_unused(conn);
+        return;
+    }
+    if (req->res.state != DZ_RESPONSE_COMPLETE)
+        conn->close_after = true; /* the client can't tell where the response would end */
+    conn->req = NULL;
+    conn->state = DZ_CONN_IDLE;
+    dz_conn_skip_body(conn, req);
+    dz_request_release(req);
+    dz_conn_advance(conn);
+    /* With another request under way the replies go together, at the end of the tick. */
+    if (conn->state == DZ_CONN_IDLE || conn->state == DZ_CONN_HEAD)
+        flush_and_advance(conn);
+}
+
+void dz_conn_drain(dz_conn *conn)
+{
+    if (conn->state == DZ_CONN_HELD) {
+        conn->close_after = true;
+    } else if (conn->state == DZ_CONN_IDLE && !conn->fresh) {
+        conn->close_after = true;
+        dz_conn_advance(conn); /* closes, once its output is written */
+    } else if (conn->state == DZ_CONN_IDLE) {
+        dz_conn_set_deadline(conn, conn->home->loop->now + DRAIN_FRESH_NS);
+    }
+    /* A connection in the middle of a head still gets its answer, with Connection: close (see
+     * persistence() in reply.c); its header timeout bounds the wait. */
+}
+
+static void on_event(dz_loop *loop, dz_watch *watch, uint32_t events)
+{
+    (void)loop;
+    dz_conn *conn = DZ_CONTAINER(watch, dz_conn, watch);
+    if (events & EPOLLRDHUP) {
+        /* The client closed, or will send no more. Most that do so in mid-request are gone. */
+        conn->peer_ended = true;
+        if (conn->req)
+            atomic_store_explicit(&conn->req->gone, true, memory_order_relaxed);
+    }
+    if (events & (EPOLLHUP | EPOLLERR)) {
+        dz_conn_close(conn);
+        return;
+    }
+    if (events & (EPOLLIN | EPOLLRDHUP))
+        conn->readable = true;
+    if ((events & EPOLLOUT) && !conn->writable) {
+        conn->writable = true;
+        if (!dz_list_empty(&conn->out))
+            flush_and_advance(conn);
+    }
+    dz_conn_advance(conn);
+}

@@ -1,0 +1,120 @@
+#include "http/conn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+/* Pieces that one sendmsg takes together. */
+enum { GATHER = 64 };
+
+dz_out *dz_out_copy(dz_slice bytes)
+{
+    dz_out *out = malloc(sizeof *out + bytes.len);
+    if (!out)
+        return NULL;
+    char *copy = (char *)(out + 1);
+    if (bytes.len > 0)
+        memcpy(copy, bytes.ptr, bytes.len);
+    *out = (dz_out){.ptr = copy, .len = bytes.len, .on_heap = true};
+    return out;
+}
+
+void dz_out_release(dz_out *out)
+{
+    dz_request *req = out->req;
+    dz_buf_release(&out->owner);
+    if (out->on_heap)
+        free(out);
+    if (req) {
+        req->out_pending--;
+        dz_request_release(req);
+    }
+}
+
+void dz_conn_queue(dz_conn *conn, dz_out *out)
+{
+    if (out->req)
+        out->req->out_pending++;
+    dz_list_push(&conn->out, &out->link);
+    conn->out_bytes += out->len;
+    dz_defer(conn->home->loop, &conn->flush);
+}
+
+void dz_conn_drop_output(dz_conn *conn)
+{
+    for (dz_list *link; (link = dz_list_shift(&conn->out));)
+        dz_out_release(DZ_CONTAINER(link, dz_out, link));
+    conn->out_bytes = 0;
+}
+
+/* Takes `written` bytes off the queue. */
+static void consume(dz_conn *conn, size_t written)
+{
+    conn->out_bytes -= written;
+    while (!dz_list_empty(&conn->out)) {
+        dz_out *out = DZ_CONTAINER(conn->out.next, dz_out, link);
+        if (written < out->len) {
+            out->ptr += written;
+            out->len -= written;
+            return;
+        }
+        written -= out->len;
+        dz_list_remove(&out->link);
+        dz_out_release(out);
+    }
+}
+
+static int gather(const dz_conn *conn, struct iovec *pieces)
+{
+    int count = 0;
+    for (dz_list *link = conn->out.next; link != &conn->out && count < GATHER; link = link->next) {
+        const dz_out *out = DZ_CONTAINER(link, dz_out, link);
+        pieces[count++] =
+            (struct iovec){.iov_base = (void *)(uintptr_t)out->ptr, .iov_len = out->len};
+    }
+    return count;
+}
+
+static void wake_writer(dz_conn *conn)
+{
+    dz_body_write *writer = conn->body_write;
+    if (!writer || conn->out_bytes > conn->home->server->options.write_buffer / 2)
+        return;
+    conn->body_write = NULL;
+    writer->result = 0;
+    dz_fiber_ready(writer->req->fiber);
+}
+
+bool dz_conn_flush(dz_conn *conn)
+{
+    dz_defer_cancel(conn->home->loop, &conn->flush);
+    if (conn->state == DZ_CONN_CLOSED)
+        return false;
+    while (conn->writable && !dz_list_empty(&conn->out)) {
+        struct iovec pieces[GATHER];
+        int count = gather(conn, pieces);
+        struct msghdr message = {.msg_iov = pieces, .msg_iovlen = (size_t)count};
+        ssize_t written = sendmsg(conn->watch.fd, &message, MSG_NOSIGNAL);
+        if (written >= 0) {
+            dz_server_loop *home = conn->home;
+            atomic_store_explicit(&home->bytes_out,
+                                  atomic_load_explicit(&home->bytes_out, memory_order_relaxed) +
+                                      (uint64_t)written,
+                                  memory_order_relaxed);
+            conn->write_deadline = UINT64_MAX;
+            consume(conn, (size_t)written);
+        } else if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM) {
+            conn->writable = false;
+        } else if (errno != EINTR) {
+            dz_conn_close(conn);
+            return false;
+        }
+    }
+    if (!dz_list_empty(&conn->out) && conn->write_deadline == UINT64_MAX) {
+        conn->write_deadline = conn->home->loop->now + conn->home->server->options.write_timeout_ns;
+        dz_conn_arm(conn);
+    }
+    wake_writer(conn);
+    return true;
+}

@@ -1,0 +1,132 @@
+/* request.h: what one request needs, from its head to the last byte of its response.
+ *
+ * A dz_request belongs to its handler (a fiber) from service->start until the fiber is done; the
+ * loop meanwhile only sets the atomic `gone`, and reads bodies and writes output when the handler
+ * asks for it by parking or posting. After that the loop owns it until its response is written. */
+#ifndef DZ_HTTP_REQUEST_H
+#define DZ_HTTP_REQUEST_H
+
+#include "base/arena.h"
+#include "http/chunked.h"
+#include "http/head.h"
+#include "http/response_head.h"
+#include "loop/loop.h"
+
+#include <donmaz/buf.h>
+#include <donmaz/request.h>
+#include <donmaz/response.h>
+
+#include <stdatomic.h>
+
+typedef struct dz_conn dz_conn;
+
+/* A piece of output. The bytes belong to the request that queued it, or to `owner`. */
+typedef struct dz_out {
+    dz_list link;
+    const char *ptr;
+    size_t len;
+    dz_buf owner;    /* released when written */
+    dz_request *req; /* whose it is; NULL for none */
+    bool on_heap;    /* free() it when written */
+} dz_out;
+
+enum dz_body_state {
+    DZ_BODY_STATE_NONE,    /* the request has none */
+    DZ_BODY_STATE_UNREAD,  /* nobody asked for it yet */
+    DZ_BODY_STATE_READING, /* some of it was read */
+    DZ_BODY_STATE_DONE,    /* read to its end */
+    DZ_BODY_STATE_FAILED,  /* too large, malformed, or the client went away */
+};
+
+typedef struct dz_body {
+    enum dz_body_state state;
+    int error;         /* when FAILED: what every later read returns */
+    int status;        /* when FAILED because of the client: 400, 408, 413 */
+    uint64_t left;     /* with Content-Length: bytes not yet taken from the connection */
+    dz_chunked chunks; /* with chunked */
+    uint64_t taken;    /* payload bytes so far */
+    uint64_t limit;    /* 413 above */
+    dz_buf whole;      /* filled by dz_body; owned by the request */
+} dz_body;
+
+enum dz_response_state {
+    DZ_RESPONSE_OPEN,      /* headers may be set */
+    DZ_RESPONSE_STREAMING, /* head sent, body goes on */
+    DZ_RESPONSE_COMPLETE,  /* handed to the connection whole */
+};
+
+struct dz_response {
+    dz_request *req;
+    enum dz_response_state state;
+    int status;
+    dz_slice content_type;
+    dz_header *headers; /* in the request's arena */
+    uint16_t header_count, header_cap;
+    bool chunked;     /* streaming with chunked coding */
+    bool close_after; /* the connection ends with this response */
+    bool bodiless;    /* HEAD, 204, 304: body bytes are dropped */
+    uint64_t sent;    /* body bytes */
+};
+
+struct dz_request {
+    dz_conn *conn;
+    dz_loop *loop;
+    dz_head head;
+    dz_body body;
+    dz_response res;
+    dz_arena arena;
+    dz_fiber *fiber;
+    void *route;      /* the app's */
+    void *app;        /* the app's */
+    void *locals;     /* the app's: list of values middleware left for later ones */
+    void *params;     /* the app's: the route match */
+    uint32_t step;    /* the app's: next middleware */
+    char *head_bytes; /* the head's memory when it was taken from the connection's buffer */
+    size_t head_cap;
+    uint64_t started; /* monotonic ns at which the head was complete */
+    uint64_t id;
+    _Atomic bool gone; /* the client closed or reset the connection */
+    bool handler_done;
+    unsigned out_pending; /* pieces of output not yet written */
+    dz_msg msg;           /* carries a finished response to the loop */
+    dz_out out_head, out_body;
+    dz_list link; /* in the loop's free requests */
+    char first[]; /* the arena's first block */
+};
+
+/* --- used by handlers, on any thread --- */
+
+/* Sends the response whole: head from req->res, then body. `body` (may be NULL or empty) is moved
+ * from; a borrowed one must live as long as the request. DZ_E_STATE: already answered. DZ_E_NOMEM,
+ * DZ_E_INVALID (a header that may not be sent): nothing was sent. */
+int dz_http_reply(dz_request *req, dz_buf *body);
+
+/* Sends the head now, and the body by dz_http_write. `length` UINT64_MAX: not known. */
+int dz_http_stream(dz_request *req, uint64_t length);
+
+/* Sends a piece of the body; parks while the client reads too slowly. `bytes` may be reused after.
+ * DZ_E_CLOSED: the client is gone. */
+int dz_http_write(dz_request *req, dz_slice bytes);
+int dz_http_end(dz_request *req);
+
+/* Reads the whole body into req->body.whole; parks until it is there. */
+int dz_http_body(dz_request *req);
+
+/* Whether the connection can go on although the handler leaves (the rest of) the body unread. */
+bool dz_http_body_skippable(const dz_request *req);
+
+/* Reads up to `cap` bytes of the body; parks until there is at least one. 0: the end. */
+ssize_t dz_http_read(dz_request *req, void *out, size_t cap);
+
+/* --- used by the app, on the loop --- */
+
+/* The socket; only while the loop is owned (pinned). */
+int dz_conn_fd(const dz_conn *conn);
+
+/* The handler has returned; its fiber is off the request. */
+void dz_http_finish(dz_request *req);
+
+/* From service->start, instead of running a handler: answers `status` and closes. */
+void dz_http_reject(dz_request *req, int status);
+
+#endif
