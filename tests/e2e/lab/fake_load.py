@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""A load generator for the lab's tests: takes the options of `donmaz load` that the lab uses and
+prints the JSON the lab reads. It really sends requests, but makes no claim to accuracy."""
+import http.client
+import json
+import re
+import sys
+import threading
+import time
+
+
+def seconds(text):
+    return float(re.fullmatch(r"([\d.]+)s?", text).group(1))
+
+
+def load(url, connections, start, end, latencies, failures):
+    host, port, path = re.fullmatch(r"http://([\d.]+):(\d+)(/.*)", url).groups()
+
+    def client():
+        connection = http.client.HTTPConnection(host, int(port), timeout=5)
+        while (now := time.monotonic()) < end:
+            try:
+                connection.request("GET", path)
+                response = connection.getresponse()
+                response.read()
+            except OSError as error:
+                failures.append(type(error).__name__)
+                connection.close()
+                time.sleep(0.01)
+                continue
+            if now >= start:
+                latencies.append((response.status, (time.monotonic() - now) * 1000))
+
+    threads = [threading.Thread(target=client) for _ in range(connections)]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def main(argv):
+    assert argv[0] == "load", argv
+    duration, warmup, urls = 10.0, 0.0, []
+    words = iter(argv[1:])
+    for word in words:
+        if word == "-d":
+            duration = seconds(next(words))
+        elif word == "--warmup":
+            warmup = seconds(next(words))
+        elif word in ("-p", "-R"):
+            next(words)
+        elif word in ("-n", "--json=-", "--open"):
+            pass
+        else:
+            url, _, connections = word.rpartition("@")
+            urls.append((url, int(connections)))
+    start = time.monotonic() + warmup
+    results = [(url, connections, [], []) for url, connections in urls]
+    threads = [thread for result in results
+               for thread in load(result[0], result[1], start, start + duration, *result[2:])]
+    for thread in threads:
+        thread.join()
+    endpoints = []
+    for url, connections, latencies, failures in results:
+        times = sorted(ms for _, ms in latencies) or [0]
+        endpoints.append({
+            "url": url, "path": "/" + url.split("/", 3)[3], "connections": connections,
+            "requests": len(latencies), "rps": len(latencies) / duration,
+            "mean_ms": sum(times) / len(times), "p50_ms": times[len(times) // 2],
+            "p90_ms": times[len(times) * 9 // 10], "p99_ms": times[len(times) * 99 // 100],
+            "p99_9_ms": times[-1], "max_ms": times[-1], "errors": len(failures), "timeouts": 0,
+            "non2xx": sum(1 for status, _ in latencies if not 200 <= status < 300),
+            "errorClasses": {name: failures.count(name) for name in set(failures)}})
+    json.dump({"endpoints": endpoints, "client": {"cpu_seconds": time.process_time()}}, sys.stdout)
+
+
+main(sys.argv[1:])
