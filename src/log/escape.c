@@ -16,6 +16,11 @@ static uint64_t special_bytes(uint64_t eight)
     return (eight | below_space | (quote - ones) | (slash - ones)) & high;
 }
 
+static bool is_plain(char c)
+{
+    return (signed char)c >= 0x20 && c != '"' && c != '\\';
+}
+
 static size_t escape_ascii(char *to, unsigned char c)
 {
     static const char hex[] = "0123456789abcdef";
@@ -74,6 +79,12 @@ char *dz_escape(char *to, size_t room, dz_slice text, bool *cut)
         /* A special byte is among the next eight, or the end is near. */
         for (size_t n = 0; n < 8 && left > 0;) {
             char one[8];
+            if (is_plain(*from) && to < end) {
+                *to++ = *from++;
+                left--;
+                n++;
+                continue;
+            }
             size_t taken, len = escape_one(one, from, left, &taken);
             if ((size_t)(end - to) < len) {
                 *cut = true;
