@@ -45,6 +45,7 @@ class SlowReaders(unittest.TestCase):
     def test_a_reader_that_takes_nothing_is_cut(self):
         with wire.Server(PROGRAM, "--write-timeout", "200ms") as server:
             with server.connect(receive_buffer=4096) as c:
+                self.assertEqual(c.get("/bytes/1").status, 200)  # so it is accepted by now
                 fds = len(server.fds())
                 c.send(get(f"/stream/{BIG}"))
                 wire.wait_until(lambda: len(server.fds()) < fds, "the connection is closed")
