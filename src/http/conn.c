@@ -1,5 +1,7 @@
 #include "http/conn.h"
 
+#include "base/io.h"
+
 #include <donmaz/error.h>
 
 #include <errno.h>
@@ -96,11 +98,11 @@ static bool make_room(dz_conn *conn)
     return true;
 }
 
-/* recv that keeps conn->readable and input_ended true to what it saw. >0 bytes; 0 nothing now. */
+/* A read that keeps conn->readable and input_ended true to what it saw. >0 bytes; 0 nothing now. */
 static size_t receive(dz_conn *conn, char *out, size_t room)
 {
     for (;;) {
-        ssize_t n = recv(conn->watch.fd, out, room, 0);
+        ssize_t n = dz_recv(conn->watch.fd, out, room);
         if (n > 0) {
             /* A short read emptied the socket: what comes later is a new edge. An end that came
              * with the data makes no edge of its own. */

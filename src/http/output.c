@@ -1,5 +1,7 @@
 #include "http/conn.h"
 
+#include "base/io.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -76,6 +78,18 @@ static int gather(const dz_conn *conn, struct iovec *pieces)
     return count;
 }
 
+/* As much as one system call takes. */
+static ssize_t write_once(dz_conn *conn)
+{
+    const dz_out *first = DZ_CONTAINER(conn->out.next, dz_out, link);
+    if (first->link.next == &conn->out)
+        return dz_send(conn->watch.fd, first->ptr, first->len);
+    struct iovec pieces[GATHER];
+    int count = gather(conn, pieces);
+    struct msghdr message = {.msg_iov = pieces, .msg_iovlen = (size_t)count};
+    return dz_sendmsg(conn->watch.fd, &message);
+}
+
 static void wake_writer(dz_conn *conn)
 {
     dz_body_write *writer = conn->body_write;
@@ -92,10 +106,7 @@ bool dz_conn_flush(dz_conn *conn)
     if (conn->state == DZ_CONN_CLOSED)
         return false;
     while (conn->writable && !dz_list_empty(&conn->out)) {
-        struct iovec pieces[GATHER];
-        int count = gather(conn, pieces);
-        struct msghdr message = {.msg_iov = pieces, .msg_iovlen = (size_t)count};
-        ssize_t written = sendmsg(conn->watch.fd, &message, MSG_NOSIGNAL);
+        ssize_t written = write_once(conn);
         if (written >= 0) {
             dz_server_loop *home = conn->home;
             atomic_store_explicit(&home->bytes_out,

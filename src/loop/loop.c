@@ -20,6 +20,12 @@ static void on_wake(dz_loop *loop, dz_watch *watch, uint32_t events)
     (void)loop, (void)watch, (void)events;
 }
 
+static void set_now(dz_loop *loop)
+{
+    loop->now = dz_now();
+    atomic_store_explicit(&loop->mark, loop->now, RELAXED);
+}
+
 int dz_loop_init(dz_loop *loop, dz_runtime *runtime, unsigned index, size_t stack_size)
 {
     *loop = (dz_loop){.runtime = runtime, .index = index, .stack_size = stack_size, .wake_fd = -1};
@@ -28,7 +34,7 @@ int dz_loop_init(dz_loop *loop, dz_runtime *runtime, unsigned index, size_t stac
     dz_list_init(&loop->ready);
     dz_list_init(&loop->deferred);
     dz_list_init(&loop->free_fibers);
-    loop->now = loop->mark = dz_now();
+    set_now(loop);
     int rc;
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (loop->epoll_fd < 0)
@@ -259,7 +265,7 @@ static void note_stretch(dz_fiber *fiber, uint64_t wall_ns, uint64_t cpu_ns)
 static bool run_fiber(dz_loop *loop, dz_thread *thread, dz_fiber *fiber)
 {
     uint64_t cpu = fiber->measure_cpu ? dz_thread_cpu() : 0;
-    uint64_t start = loop->mark;
+    uint64_t start = atomic_load_explicit(&loop->mark, RELAXED);
     thread->loop = loop;
     thread->word = ++loop->sequence << 1 | 1;
     atomic_store_explicit(&loop->owner, thread->word, memory_order_release);
@@ -270,7 +276,7 @@ static bool run_fiber(dz_loop *loop, dz_thread *thread, dz_fiber *fiber)
     note_stretch(fiber, end - start, fiber->measure_cpu ? dz_thread_cpu() - cpu : 0);
     if (dz_loop_pin(loop)) {
         thread->loop = NULL;
-        loop->mark = end;
+        atomic_store_explicit(&loop->mark, end, RELAXED);
         count_stall(loop, end - start);
         fiber->after(loop, fiber);
         return true;
@@ -342,7 +348,7 @@ static void poll_events(dz_loop *loop)
         atomic_store_explicit(&loop->sleeping, false, RELAXED);
     loop->event_next = 0;
     loop->event_count = count > 0 ? count : 0; /* EINTR: as if nothing was ready */
-    loop->now = loop->mark = dz_now();
+    set_now(loop);
     uint64_t ticks = atomic_load_explicit(&loop->stats.ticks, RELAXED);
     atomic_store_explicit(&loop->stats.ticks, ticks + 1, RELAXED);
     dz_watchdog_notice(loop->runtime);
@@ -362,7 +368,7 @@ bool dz_loop_carry(dz_loop *loop, dz_thread *thread)
 {
     atomic_store(&loop->thread, thread);
     loop->sequence = atomic_load(&loop->owner) >> 1;
-    loop->now = loop->mark = dz_now();
+    set_now(loop);
     run_deferred(loop); /* replies that were ready when the last thread got stuck */
     for (;;) {
         run_inbox(loop);

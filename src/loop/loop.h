@@ -72,6 +72,7 @@ typedef struct dz_loop_stats {
 struct dz_loop {
     /* Shared with the watchdog and with posting threads. */
     _Alignas(64) _Atomic uint64_t owner;
+    _Atomic uint64_t mark;     /* when the last handler ended or the tick began, monotonic ns */
     _Atomic uint64_t next_due; /* when the first timer is due; UINT64_MAX without one */
     _Atomic uint32_t waiting;  /* ready fibers and deferred calls that wait for this thread */
     _Atomic bool sleeping;     /* the owner is, or is about to be, in epoll_wait */
@@ -83,8 +84,7 @@ struct dz_loop {
     unsigned index; /* of the runtime's loops */
     int epoll_fd, wake_fd;
     uint64_t sequence;
-    uint64_t now;  /* monotonic ns, refreshed each tick */
-    uint64_t mark; /* when the last handler ended or the tick began */
+    uint64_t now; /* monotonic ns, refreshed each tick */
     dz_heap timers;
     size_t timers_reserved;
     dz_list ready;

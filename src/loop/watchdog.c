@@ -13,17 +13,21 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Rescue. Each millisecond or so the watchdog looks at every loop. A handler that it sees twice,
- * rescue_after apart, while something waits for the loop, loses the loop to a standby thread.
- * Without traffic the watchdog parks, so that an idle process makes no wake-ups. */
+/* Rescue. The watchdog looks at every loop now and then. A handler that has run for rescue_after
+ * while something waits for the loop loses the loop to a standby thread.
+ *
+ * A look costs little, but waking up for it does (about 20 us where the machine is virtual), so it
+ * looks often only while handlers are known to run long: every rescue_after/2 for a second after it
+ * saw one, else every 2 x rescue_after. Without traffic it parks, so that an idle process makes no
+ * wake-ups. */
 
-enum { QUIET_LOOKS = 100 };
+static const uint64_t ALERT_NS = DZ_SEC, QUIET_NS = 100 * DZ_MS;
 
 /* A handler whose thread got less than half of the time is not computing too long, it waits for a
  * core; another thread would wait too. After this many times rescue_after the loop moves anyway. */
 enum { PATIENCE = 8 };
 
-static const uint64_t SHORTEST_LOOK = DZ_MS / 2, LONGEST_LOOK = 10 * DZ_MS;
+static const uint64_t SHORTEST_LOOK = DZ_MS / 2, LONGEST_LOOK = 20 * DZ_MS;
 
 static uint64_t thread_cpu(const dz_thread *thread)
 {
@@ -93,7 +97,9 @@ static void take_over(dz_runtime *runtime, dz_loop *loop, dz_watchdog_view *view
     }
     add_one(&loop->stats.rescues);
     stuck->state = DZ_THREAD_STRAY;
-    stuck->stray_cpu = view->cpu;
+    /* What it used before we first looked at it is not known, but hardly less than the time. */
+    uint64_t before = view->at - view->since;
+    stuck->stray_cpu = view->cpu > before ? view->cpu - before : 0;
     runtime->stray_count++;
     next->state = DZ_THREAD_CARRYING;
     next->assigned = loop;
@@ -102,28 +108,37 @@ static void take_over(dz_runtime *runtime, dz_loop *loop, dz_watchdog_view *view
         (void)dz_runtime_add_thread(runtime); /* tried again when it is needed */
 }
 
-/* Returns whether a handler is running. */
-static bool look_at(dz_runtime *runtime, dz_loop *loop, dz_watchdog_view *view, uint64_t now)
+typedef enum activity {
+    QUIET,   /* nothing ran */
+    BUSY,    /* ticks and short handlers */
+    SUSPECT, /* a handler, or its thread's wait for a core, takes long: look again soon */
+    ALERT,   /* a handler computes or blocks for long */
+} activity;
+
+static activity look_at(dz_runtime *runtime, dz_loop *loop, dz_watchdog_view *view, uint64_t now)
 {
     uint64_t word = atomic_load_explicit(&loop->owner, memory_order_acquire);
     if (!(word & 1))
-        return false;
+        return QUIET;
+    uint64_t since = atomic_load_explicit(&loop->mark, memory_order_relaxed);
+    uint64_t wall = now > since ? now - since : 0, limit = runtime->options.rescue_after_ns;
+    if (wall < limit / 2)
+        return QUIET;
     const dz_thread *thread = atomic_load(&loop->thread);
     if (word != view->word) {
-        view->word = word;
-        view->at = now;
-        view->cpu = thread_cpu(thread);
-        view->counted = false;
-        return true;
+        *view = (dz_watchdog_view){.word = word,
+                                   .since = since,
+                                   .at = now,
+                                   .cpu = thread_cpu(thread),
+                                   .ticks = view->ticks};
+        return SUSPECT;
     }
-    uint64_t wall = now - view->at, limit = runtime->options.rescue_after_ns;
-    if (wall < limit || !something_waits(loop, now))
-        return true;
     uint64_t cpu = thread_cpu(thread) - view->cpu;
-    if (cpu < wall / 2 && wall < PATIENCE * limit && wants_a_core(thread))
-        return true;
-    take_over(runtime, loop, view);
-    return true;
+    if (cpu < (now - view->at) / 2 && wall < PATIENCE * limit && wants_a_core(thread))
+        return SUSPECT;
+    if (wall >= limit && something_waits(loop, now))
+        take_over(runtime, loop, view);
+    return ALERT;
 }
 
 /* A rescued handler keeps its priority at first: it may be a light one that had bad luck. After
@@ -143,22 +158,25 @@ static void demote_heavy(dz_runtime *runtime)
     }
 }
 
-/* Looks at everything once; returns whether anything happened since the last look. */
-static bool look(dz_runtime *runtime)
+/* Looks at everything once; tells what happened since the last look. */
+static activity look(dz_runtime *runtime)
 {
     uint64_t now = dz_now();
-    bool busy = false;
+    activity seen = runtime->stray_count > 0 ? ALERT : QUIET;
     for (unsigned i = 0; i < runtime->options.loops; i++) {
         dz_loop *loop = &runtime->loops[i];
         dz_watchdog_view *view = &runtime->views[i];
         uint64_t ticks = atomic_load(&loop->stats.ticks);
-        busy |= ticks != view->ticks;
+        if (ticks != view->ticks && seen == QUIET)
+            seen = BUSY;
         view->ticks = ticks;
-        busy |= look_at(runtime, loop, view, now);
+        activity here = look_at(runtime, loop, view, now);
+        if (here > seen)
+            seen = here;
     }
     demote_heavy(runtime);
     dz_runtime_bury(runtime);
-    return busy || runtime->stray_count > 0;
+    return seen;
 }
 
 /* With the lock held: sleeps until a loop wakes up. */
@@ -166,7 +184,7 @@ static void park(dz_runtime *runtime)
 {
     atomic_store(&runtime->watchdog_parked, true);
     /* A loop that woke up before it could see the flag has raised its tick counter. */
-    if (look(runtime)) {
+    if (look(runtime) != QUIET) {
         atomic_store(&runtime->watchdog_parked, false);
         return;
     }
@@ -183,25 +201,34 @@ void dz_watchdog_unpark(dz_runtime *runtime)
     pthread_mutex_unlock(&runtime->lock);
 }
 
+static struct timespec pause_of(uint64_t ns)
+{
+    ns = ns < SHORTEST_LOOK ? SHORTEST_LOOK : ns > LONGEST_LOOK ? LONGEST_LOOK : ns;
+    return (struct timespec){.tv_nsec = (long)ns};
+}
+
 static void *watchdog_main(void *arg)
 {
     dz_runtime *runtime = arg;
-    uint64_t interval = runtime->options.rescue_after_ns / 2;
-    if (interval < SHORTEST_LOOK)
-        interval = SHORTEST_LOOK;
-    if (interval > LONGEST_LOOK)
-        interval = LONGEST_LOOK;
-    const struct timespec pause = {.tv_nsec = (long)interval};
-    unsigned quiet = 0;
+    const struct timespec often = pause_of(runtime->options.rescue_after_ns / 2);
+    const struct timespec seldom = pause_of(runtime->options.rescue_after_ns * 2);
+    uint64_t busy = dz_now(), alert = 0;
     pthread_mutex_lock(&runtime->lock);
     while (runtime->has_watchdog) {
-        quiet = look(runtime) ? 0 : quiet + 1;
-        if (quiet >= QUIET_LOOKS) {
+        activity seen = look(runtime);
+        uint64_t now = dz_now();
+        if (seen != QUIET)
+            busy = now;
+        if (seen == ALERT)
+            alert = now;
+        if (now - busy >= QUIET_NS) {
             park(runtime);
-            quiet = 0;
+            busy = dz_now();
         }
         pthread_mutex_unlock(&runtime->lock);
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+        bool soon = seen == SUSPECT || now - alert < ALERT_NS;
+        const struct timespec *pause = soon ? &often : &seldom;
+        clock_nanosleep(CLOCK_MONOTONIC, 0, pause, NULL);
         pthread_mutex_lock(&runtime->lock);
     }
     pthread_mutex_unlock(&runtime->lock);

@@ -58,9 +58,12 @@ static bool sort_labels(const dz_metric *metric, bool is_histogram, dz_label *so
 static char *put_escaped(char *to, const char *value)
 {
     for (; *value; value++) {
-        if (*value == '\\' || *value == '"' || *value == '\n')
+        char c = *value;
+        if (c == '\\' || c == '"' || c == '\n')
             *to++ = '\\';
-        *to++ = *value == '\n' ? 'n' : *value;
+        if (c == '\n')
+            c = 'n';
+        *to++ = c;
     }
     return to;
 }

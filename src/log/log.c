@@ -1,0 +1,133 @@
+/* The calling thread's side: makes a line and puts it into the thread's ring. */
+#include "log/logger.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+
+bool dz_log_enabled(const dz_logger *logger, int level)
+{
+    return logger && level >= atomic_load_explicit(&logger->level, memory_order_relaxed);
+}
+
+/* {"level":30,"time":1767225600000,"pid":71,"hostname":"a" */
+void dz_line_begin(dz_line *line, const dz_logger *logger, dz_ring *ring, int level)
+{
+    char digits[24], *at = digits;
+    uint64_t ms = dz_clock(CLOCK_REALTIME) / DZ_MS;
+    at = dz_digits(at, (uint64_t)(level > 0 ? level : 0));
+    dz_line_raw(line, DZ_LIT("{\"level\":"));
+    dz_line_raw(line, dz_slice_make(digits, (size_t)(at - digits)));
+    dz_line_raw(line, DZ_LIT(",\"time\":"));
+    if (!ring) {
+        at = dz_digits(digits, ms);
+        dz_line_raw(line, dz_slice_make(digits, (size_t)(at - digits)));
+    } else {
+        if (ring->ms != ms) {
+            ring->ms = ms;
+            ring->ms_len = (size_t)(dz_digits(ring->ms_digits, ms) - ring->ms_digits);
+        }
+        dz_line_raw(line, dz_slice_make(ring->ms_digits, ring->ms_len));
+    }
+    dz_line_raw(line, dz_slice_make(logger->head, logger->head_len));
+}
+
+static void count_one(_Atomic uint64_t *counter) /* of the calling thread's ring */
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+static void put(dz_logger *logger, dz_ring *ring, dz_slice line)
+{
+    size_t used;
+    while (!dz_ring_put(ring, line, &used)) {
+        if (!logger->block) {
+            count_one(&ring->dropped);
+            if (atomic_load(&logger->doze) != DZ_WRITER_AWAKE)
+                dz_writer_wake(logger);
+            return;
+        }
+        dz_writer_wait_for_room(logger);
+    }
+    count_one(&ring->lines);
+    unsigned doze = atomic_load(&logger->doze);
+    if (doze == DZ_WRITER_ASLEEP || (doze == DZ_WRITER_NAPPING && used > ring->size / 2))
+        dz_writer_wake(logger);
+}
+
+/* The ring and a line begun in it; false when there is no memory for a ring. */
+static bool begin(dz_logger *logger, dz_ring **ring, dz_line *line, int level, const char *msg)
+{
+    *ring = dz_logger_ring(logger);
+    if (!*ring) {
+        atomic_fetch_add_explicit(&logger->without_ring, 1, memory_order_relaxed);
+        return false;
+    }
+    dz_line_init(line, (*ring)->line, logger->line_bytes, msg, &logger->redact);
+    dz_line_begin(line, logger, *ring, level);
+    return true;
+}
+
+void dz_log_write(dz_logger *logger, int level, const char *msg, const dz_field *fields,
+                  size_t count)
+{
+    if (!dz_log_enabled(logger, level))
+        return;
+    int before = errno;
+    dz_ring *ring;
+    dz_line line;
+    if (begin(logger, &ring, &line, level, msg)) {
+        for (size_t i = 0; i < count; i++)
+            dz_line_field(&line, &fields[i]);
+        put(logger, ring, dz_line_finish(&line, msg));
+    }
+    errno = before;
+}
+
+static void put_request(dz_line *line, const dz_log_request_info *info)
+{
+    const dz_field group = dz_field_group("req"), end = dz_field_end();
+    dz_line_field(line, &group);
+    dz_line_text(line, "method", info->method);
+    dz_line_url(line, "url", info->url);
+    if (info->route.len > 0)
+        dz_line_text(line, "route", info->route);
+    if (info->remote_address.len > 0)
+        dz_line_text(line, "remoteAddress", info->remote_address);
+    if (info->remote_port > 0)
+        dz_line_uint(line, "remotePort", info->remote_port);
+    dz_line_field(line, &end);
+}
+
+static void put_response(dz_line *line, const dz_log_request_info *info)
+{
+    const dz_field group = dz_field_group("res"), end = dz_field_end();
+    dz_line_field(line, &group);
+    dz_line_uint(line, "statusCode", info->status);
+    dz_line_uint(line, "bytes", info->bytes);
+    dz_line_field(line, &end);
+}
+
+void dz_log_request(dz_logger *logger, const dz_log_request_info *info)
+{
+    static const char msg[] = "request completed";
+    int level = info->status >= 500 ? DZ_LOG_ERROR : DZ_LOG_INFO;
+    if (!dz_log_enabled(logger, level))
+        return;
+    int before = errno;
+    dz_ring *ring;
+    dz_line line;
+    if (begin(logger, &ring, &line, level, msg)) {
+        const dz_field time = dz_field_ms("responseTime", info->duration_ns);
+        const dz_field rescued = dz_field_bool("rescued", info->rescued);
+        if (info->id.len > 0)
+            dz_line_text(&line, "reqId", info->id);
+        put_request(&line, info);
+        put_response(&line, info);
+        dz_line_field(&line, &time);
+        dz_line_field(&line, &rescued);
+        put(logger, ring, dz_line_finish(&line, msg));
+    }
+    errno = before;
+}

@@ -1,0 +1,79 @@
+#include "log/ring.h"
+
+#include <stdlib.h>
+
+dz_ring *dz_ring_new(size_t size, size_t line_bytes)
+{
+    dz_ring *ring = aligned_alloc(_Alignof(dz_ring), sizeof *ring);
+    if (!ring)
+        return NULL;
+    memset(ring, 0, sizeof *ring);
+    ring->size = size;
+    ring->bytes = malloc(size);
+    ring->line = malloc(line_bytes);
+    ring->ms = UINT64_MAX;
+    atomic_init(&ring->owned, true);
+    if (ring->bytes && ring->line)
+        return ring;
+    dz_ring_free(ring);
+    return NULL;
+}
+
+void dz_ring_free(dz_ring *ring)
+{
+    free(ring->bytes);
+    free(ring->line);
+    free(ring);
+}
+
+/* The up to two pieces that `len` bytes at `at` lie in. */
+static size_t first_piece(const dz_ring *ring, size_t at, size_t len)
+{
+    size_t to_end = ring->size - (at & (ring->size - 1));
+    return len < to_end ? len : to_end;
+}
+
+bool dz_ring_put(dz_ring *ring, dz_slice line, size_t *used)
+{
+    size_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+    if (line.len > ring->size - (tail - ring->head_seen)) {
+        ring->head_seen = atomic_load_explicit(&ring->head, memory_order_acquire);
+        if (line.len > ring->size - (tail - ring->head_seen)) {
+            *used = tail - ring->head_seen;
+            return false;
+        }
+    }
+    size_t first = first_piece(ring, tail, line.len);
+    memcpy(ring->bytes + (tail & (ring->size - 1)), line.ptr, first);
+    memcpy(ring->bytes, line.ptr + first, line.len - first);
+    /* Sequentially consistent with the writer's going to sleep: either the writer sees this line,
+     * or the owner sees that it must wake the writer. */
+    atomic_store(&ring->tail, tail + line.len);
+    *used = tail + line.len - ring->head_seen;
+    return true;
+}
+
+size_t dz_ring_take(dz_ring *ring, char *to, size_t room)
+{
+    size_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    size_t len = atomic_load_explicit(&ring->tail, memory_order_acquire) - head;
+    bool all = len <= room;
+    if (!all)
+        len = room;
+    if (len == 0)
+        return 0;
+    size_t first = first_piece(ring, head, len);
+    memcpy(to, ring->bytes + (head & (ring->size - 1)), first);
+    memcpy(to + first, ring->bytes, len - first);
+    if (!all) {
+        const char *last = memrchr(to, '\n', len);
+        len = last ? (size_t)(last - to) + 1 : 0;
+    }
+    atomic_store_explicit(&ring->head, head + len, memory_order_release);
+    return len;
+}
+
+bool dz_ring_empty(dz_ring *ring)
+{
+    return atomic_load(&ring->tail) == atomic_load_explicit(&ring->head, memory_order_relaxed);
+}

@@ -1,0 +1,42 @@
+/* ring.h: bytes from one thread to the writer, without a lock. Only whole lines are in it. */
+#ifndef DZ_LOG_RING_H
+#define DZ_LOG_RING_H
+
+#include <donmaz/slice.h>
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* The padding keeps the owner's cache lines and the writer's apart.
+ * NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
+typedef struct dz_ring {
+    struct dz_ring *next; /* in the logger's list; set once */
+    size_t size;          /* a power of two */
+    char *bytes;
+    char *line; /* where the owner makes a line */
+    atomic_bool owned;
+
+    /* The owner's cache line(s): head and tail count bytes for ever, modulo size in the ring. */
+    _Alignas(64) _Atomic size_t tail;
+    size_t head_seen; /* how far the writer was when last looked */
+    uint64_t ms;      /* the time whose digits are in ms_digits */
+    char ms_digits[24];
+    size_t ms_len;
+    _Atomic uint64_t lines, dropped;
+
+    /* The writer's. */
+    _Alignas(64) _Atomic size_t head;
+} dz_ring;
+
+dz_ring *dz_ring_new(size_t size, size_t line_bytes); /* owned by the caller; NULL out of memory */
+void dz_ring_free(dz_ring *ring);
+
+/* Adds a line; false when there is no room. *used is how full the ring is then. */
+bool dz_ring_put(dz_ring *ring, dz_slice line, size_t *used);
+
+/* Takes whole lines, at most `room` bytes; returns the bytes. `room` must hold the longest line. */
+size_t dz_ring_take(dz_ring *ring, char *to, size_t room);
+
+bool dz_ring_empty(dz_ring *ring);
+
+#endif

@@ -1,0 +1,259 @@
+#include "log/logger.h"
+
+#include "base/clock.h"
+
+#include <donmaz/error.h>
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { RETRY_MS = 100, WAIT_MS = 100, TELL_EVERY_MS = 1000 };
+
+/* Waits while *word is `value`, at most `ms` (negative: for ever). */
+static void futex_wait(atomic_uint *word, unsigned value, long ms)
+{
+    struct timespec limit = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, ms < 0 ? NULL : &limit, NULL, 0);
+}
+
+static void futex_wake(atomic_uint *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* A line of the log about the log itself. */
+static void tell(dz_logger *logger, int level, const char *msg, const dz_field *fields,
+                 size_t count)
+{
+    char memory[2048];
+    dz_line line;
+    dz_line_init(&line, memory, sizeof memory, msg, &logger->redact);
+    dz_line_begin(&line, logger, NULL, level);
+    for (size_t i = 0; i < count; i++)
+        dz_line_field(&line, &fields[i]);
+    dz_slice text = dz_line_finish(&line, msg);
+    uint64_t lost = logger->sink.lost;
+    dz_sink_write(&logger->sink, text.ptr, text.len);
+    logger->sink.lost = lost; /* not one of the user's lines */
+}
+
+static uint64_t dropped_so_far(dz_logger *logger)
+{
+    uint64_t dropped = atomic_load_explicit(&logger->without_ring, memory_order_relaxed);
+    for (dz_ring *ring = atomic_load(&logger->rings); ring; ring = ring->next)
+        dropped += atomic_load_explicit(&ring->dropped, memory_order_relaxed);
+    return dropped;
+}
+
+/* Says in the log how many lines it lacks: at most once a second, and when it is closed. */
+static void tell_losses(dz_logger *logger)
+{
+    uint64_t dropped = dropped_so_far(logger), lost = logger->sink.lost, now = dz_now();
+    if (dropped == logger->told_dropped && lost == logger->told_lost)
+        return;
+    bool last = atomic_load(&logger->stop);
+    if (logger->sink.error != 0 || (!last && now - logger->told_ns < TELL_EVERY_MS * DZ_MS))
+        return;
+    const dz_field fields[] = {dz_field_uint("dropped", dropped - logger->told_dropped),
+                               dz_field_uint("lost", lost - logger->told_lost)};
+    tell(logger, DZ_LOG_WARN, "log lines are missing here", fields, 2);
+    if (logger->sink.error != 0)
+        return;
+    logger->told_dropped = dropped;
+    logger->told_lost = lost;
+    logger->told_ns = now;
+}
+
+static void reopen_if_asked(dz_logger *logger)
+{
+    if (!atomic_exchange(&logger->reopen, false))
+        return;
+    int rc = dz_sink_reopen(&logger->sink);
+    if (rc < 0) {
+        const dz_field field = dz_field_error(rc);
+        tell(logger, DZ_LOG_ERROR, "log file could not be reopened", &field, 1);
+    }
+}
+
+static void write_batch(dz_logger *logger, size_t len)
+{
+    if (len > 0)
+        dz_sink_write(&logger->sink, logger->batch, len);
+    atomic_store_explicit(&logger->lost, logger->sink.lost, memory_order_relaxed);
+}
+
+static void wake_waiting(dz_logger *logger)
+{
+    atomic_fetch_add(&logger->drains, 1);
+    if (atomic_load(&logger->waiting) > 0)
+        futex_wake(&logger->drains);
+}
+
+void dz_writer_drain(dz_logger *logger)
+{
+    pthread_mutex_lock(&logger->draining);
+    reopen_if_asked(logger);
+    size_t len = 0;
+    for (dz_ring *ring = atomic_load(&logger->rings); ring; ring = ring->next) {
+        /* Bounded by what a ring can hold, so that one busy thread can't keep the others out. */
+        for (size_t taken = 0; taken < ring->size && !dz_ring_empty(ring);) {
+            size_t got = dz_ring_take(ring, logger->batch + len, logger->batch_bytes - len);
+            taken += got;
+            len += got;
+            if (logger->batch_bytes - len < logger->line_bytes) {
+                wake_waiting(logger);
+                write_batch(logger, len);
+                len = 0;
+            }
+        }
+    }
+    wake_waiting(logger);
+    write_batch(logger, len);
+    tell_losses(logger);
+    pthread_mutex_unlock(&logger->draining);
+}
+
+static bool has_work(dz_logger *logger)
+{
+    if (atomic_load(&logger->stop) || atomic_load(&logger->reopen) ||
+        atomic_load(&logger->flush_done) != atomic_load(&logger->flush_wanted))
+        return true;
+    for (dz_ring *ring = atomic_load(&logger->rings); ring; ring = ring->next)
+        if (!dz_ring_empty(ring))
+            return true;
+    return false;
+}
+
+static bool is_urgent(dz_logger *logger)
+{
+    return atomic_load(&logger->stop) ||
+           atomic_load(&logger->flush_done) != atomic_load(&logger->flush_wanted);
+}
+
+static void drain_and_answer_flushes(dz_logger *logger)
+{
+    unsigned wanted = atomic_load(&logger->flush_wanted);
+    dz_writer_drain(logger);
+    if (atomic_exchange(&logger->flush_done, wanted) != wanted)
+        futex_wake(&logger->flush_done);
+}
+
+static void *run(void *arg)
+{
+    dz_logger *logger = arg;
+    pthread_setname_np(pthread_self(), "dz-log");
+    for (;;) {
+        atomic_store(&logger->doze, DZ_WRITER_ASLEEP);
+        while (!has_work(logger)) {
+            futex_wait(&logger->doze, DZ_WRITER_ASLEEP, -1);
+            atomic_store(&logger->doze, DZ_WRITER_ASLEEP);
+        }
+        if (!is_urgent(logger)) {
+            atomic_store(&logger->doze, DZ_WRITER_NAPPING);
+            if (!is_urgent(logger))
+                futex_wait(&logger->doze, DZ_WRITER_NAPPING, DZ_LOG_NAP_MS);
+        }
+        atomic_store(&logger->doze, DZ_WRITER_AWAKE);
+        bool stop = atomic_load(&logger->stop);
+        drain_and_answer_flushes(logger);
+        if (stop)
+            return NULL;
+    }
+}
+
+/* All signals blocked: they are the application's, and EPIPE is wanted as an error. */
+static int start_thread(dz_logger *logger)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&logger->thread, NULL, run, logger);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+/* False when there is no thread and none can be had now. */
+static bool have_thread(dz_logger *logger)
+{
+    if (atomic_load(&logger->running))
+        return true;
+    if (dz_now() < atomic_load_explicit(&logger->next_start_ns, memory_order_relaxed))
+        return false;
+    dz_loggers_lock();
+    bool running = atomic_load(&logger->running);
+    if (!running) {
+        running = start_thread(logger) == 0;
+        atomic_store(&logger->running, running);
+        if (!running) {
+            atomic_fetch_add(&logger->thread_failures, 1);
+            atomic_store(&logger->next_start_ns, dz_now() + RETRY_MS * DZ_MS);
+        }
+    }
+    dz_loggers_unlock();
+    return running;
+}
+
+void dz_writer_wake(dz_logger *logger)
+{
+    if (!have_thread(logger))
+        return;
+    if (atomic_exchange(&logger->doze, DZ_WRITER_AWAKE) != DZ_WRITER_AWAKE)
+        futex_wake(&logger->doze);
+}
+
+void dz_writer_wait_for_room(dz_logger *logger)
+{
+    if (!have_thread(logger)) {
+        dz_writer_drain(logger);
+        return;
+    }
+    atomic_fetch_add(&logger->waiting, 1);
+    unsigned drains = atomic_load(&logger->drains);
+    dz_writer_wake(logger);
+    futex_wait(&logger->drains, drains, WAIT_MS);
+    atomic_fetch_sub(&logger->waiting, 1);
+}
+
+int dz_writer_flush(dz_logger *logger, unsigned timeout_ms)
+{
+    if (!atomic_load(&logger->running)) {
+        atomic_store(&logger->sink.deadline, dz_now() + timeout_ms * DZ_MS);
+        dz_writer_drain(logger);
+        atomic_store(&logger->sink.deadline, 0);
+        return 0;
+    }
+    uint64_t deadline = dz_now() + timeout_ms * DZ_MS;
+    unsigned wanted = atomic_fetch_add(&logger->flush_wanted, 1) + 1;
+    dz_writer_wake(logger);
+    for (;;) {
+        unsigned done = atomic_load(&logger->flush_done);
+        if ((int)(done - wanted) >= 0)
+            return 0;
+        uint64_t now = dz_now();
+        if (now >= deadline)
+            return DZ_E_TIMEOUT;
+        futex_wait(&logger->flush_done, done, (long)((deadline - now) / DZ_MS) + 1);
+    }
+}
+
+bool dz_writer_stop(dz_logger *logger)
+{
+    atomic_store(&logger->sink.deadline, dz_now() + (uint64_t)logger->close_ms * DZ_MS);
+    atomic_store(&logger->stop, true);
+    if (!atomic_load(&logger->running)) {
+        dz_writer_drain(logger);
+        return true;
+    }
+    dz_writer_wake(logger);
+    struct timespec limit;
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_sec += logger->close_ms / 1000 + 2; /* the sink keeps its deadline to 100 ms or so */
+    if (pthread_timedjoin_np(logger->thread, NULL, &limit) == 0)
+        return true;
+    pthread_detach(logger->thread);
+    return false;
+}
