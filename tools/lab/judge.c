@@ -31,7 +31,7 @@ static json_t *best_stack(const dz_lab_best *best, json_t *document)
 
 typedef struct verdict {
     char text[400];
-    bool holds;
+    bool holds, measured;
 } verdict;
 
 static verdict judge_one(const dz_lab_experiment *x, const dz_lab_expect *e, json_t *document)
@@ -57,6 +57,7 @@ static verdict judge_one(const dz_lab_experiment *x, const dz_lab_expect *e, jso
         snprintf(v.text, sizeof v.text, "%s: %s: not measured", e->stack, label.text);
         return v;
     }
+    v.measured = true;
     v.holds = isnan(e->at_most) ? value >= limit : value <= limit;
     int used = snprintf(v.text, sizeof v.text, "%s: %s: %s", e->stack, label.text,
                         dz_lab_figure(value / metric->scale).text);
@@ -78,8 +79,13 @@ unsigned dz_lab_judge(const dz_lab_experiment *x, json_t *document, FILE *out)
     for (unsigned i = 0; i < x->expect_count; i++) {
         verdict v = judge_one(x, &x->expect[i], document);
         broken += !v.holds;
-        fprintf(out, "  %s  %s\n", v.holds ? "holds     " : "FAILS     ", v.text);
-        json_array_append_new(list, json_pack("{s:s, s:b}", "text", v.text, "holds", v.holds));
+        fprintf(out, "  %s  %s\n",
+                v.holds      ? "holds      "
+                : v.measured ? "FAILS      "
+                             : "not tested ",
+                v.text);
+        json_array_append_new(list, json_pack("{s:s, s:b, s:b}", "text", v.text, "holds", v.holds,
+                                              "measured", v.measured));
     }
     json_object_set_new(document, "expectations", list);
     return broken;

@@ -2,6 +2,7 @@
 
 #include "child.h"
 #include "interrupt.h"
+#include "machine.h"
 #include "proctree.h"
 
 #include <base/clock.h>
@@ -23,6 +24,7 @@ typedef struct usage {
     uint64_t first_at, last_at;   /* when it was really looked at */
     uint64_t first_cpu, last_cpu; /* ns */
     uint64_t rss_sum, rss_max, samples;
+    dz_lab_ticks first_ticks, last_ticks; /* of the whole machine */
     dz_proctree tree;
 } usage;
 
@@ -97,9 +99,12 @@ static void sample(usage *u, pid_t target)
     if (first) {
         u->first_at = now;
         u->first_cpu = u->tree.cpu_ns;
+        u->first_ticks = dz_lab_ticks_now();
     }
     u->last_at = now;
     u->last_cpu = u->tree.cpu_ns;
+    if (last)
+        u->last_ticks = dz_lab_ticks_now();
     u->rss_sum += u->tree.rss_kb;
     u->samples++;
     if (u->tree.rss_kb > u->rss_max)
@@ -152,6 +157,21 @@ static json_t *endpoint_result(const dz_lab_endpoint *endpoint, json_t *measured
     return result;
 }
 
+/* How much of all cores went to neither server nor client, nor to idling. */
+static void note_others(json_t *result, const usage *u)
+{
+    double total = (double)(u->last_ticks.total - u->first_ticks.total);
+    double busy = total - (double)(u->last_ticks.idle - u->first_ticks.idle);
+    double wall = (double)(u->last_at - u->first_at);
+    double cores = (double)dz_lab_cores();
+    double ours = json_number_value(json_object_get(result, "cpu_percent")) +
+                  json_number_value(json_object_get(result, "client_cpu_percent"));
+    if (u->last_ticks.total <= u->first_ticks.total || wall <= 0)
+        return;
+    double others = 100 * busy / total - ours / cores;
+    json_object_set_new(result, "others_cpu_percent", json_real(others > 0 ? others : 0));
+}
+
 /* The load generator lists the endpoints in the order of its URLs. */
 static json_t *phase_result(const dz_lab_load *load, json_t *measured, const usage *u)
 {
@@ -188,6 +208,7 @@ static json_t *phase_result(const dz_lab_load *load, json_t *measured, const usa
     if (json_is_number(client))
         json_object_set_new(result, "client_cpu_percent",
                             json_real(100 * json_number_value(client) / (asked / 1e9)));
+    note_others(result, u);
     json_object_set_new(result, "endpoints", list);
     return result;
 }

@@ -45,6 +45,11 @@ static long usable_cores(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : -1;
 }
 
+long dz_lab_cores(void)
+{
+    return sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 json_t *dz_lab_machine(void)
 {
     struct utsname name;
@@ -54,7 +59,7 @@ json_t *dz_lab_machine(void)
         snprintf(kernel, sizeof kernel, "%s %s %s", name.sysname, name.release, name.machine);
     json_t *machine = json_object();
     json_object_set_new(machine, "cpu", text_or_null("/proc/cpuinfo", "model name", ':'));
-    json_object_set_new(machine, "cores", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
+    json_object_set_new(machine, "cores", json_integer(dz_lab_cores()));
     json_object_set_new(machine, "usable_cores", json_integer(usable_cores()));
     if (value_in_file("/proc/meminfo", "MemTotal", ':', memory, sizeof memory))
         json_object_set_new(machine, "memory_mb", json_integer(strtol(memory, NULL, 10) / 1024));

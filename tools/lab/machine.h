@@ -13,11 +13,15 @@
 json_t *dz_lab_machine(void);
 
 typedef struct dz_lab_ticks {
-    uint64_t total, steal, idle; /* of all cores, in clock ticks since boot */
+    uint64_t total, steal,
+        idle; /* steal is in total, not in idle; of all cores, in clock ticks since boot */
 } dz_lab_ticks;
 
 /* All zero when /proc/stat can't be read. */
 dz_lab_ticks dz_lab_ticks_now(void);
+
+/* Cores of this machine that are online. */
+long dz_lab_cores(void);
 
 /* Warnings about this machine before anything runs (governor, load), as JSON strings. */
 json_t *dz_lab_machine_warnings(json_t *machine);

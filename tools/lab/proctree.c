@@ -107,9 +107,28 @@ static void mark(process_list *list, pid_t root)
     }
 }
 
-static void add_up(dz_proctree *tree, const process *p)
+/* VmRSS of /proc/PID/status is exact, where the field of /proc/PID/stat may lag behind by up to 32
+ * pages a core (Linux 6.2 and later count per CPU). */
+static uint64_t exact_rss_kb(int proc, const process *p)
 {
-    tree->rss_kb += p->rss_pages * ((uint64_t)sysconf(_SC_PAGESIZE) / 1024);
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "%d/status", p->pid);
+    int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    if (len > 0) {
+        text[len] = '\0';
+        const char *at = strstr(text, "\nVmRSS:");
+        if (at)
+            return strtoull(at + 7, NULL, 10);
+    }
+    return p->rss_pages * ((uint64_t)sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static void add_up(int proc, dz_proctree *tree, const process *p)
+{
+    tree->rss_kb += exact_rss_kb(proc, p);
     tree->cpu_ns += p->ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
@@ -117,10 +136,13 @@ int dz_proctree_read(pid_t root, bool with_root, dz_proctree *tree)
 {
     process_list list = {0};
     *tree = (dz_proctree){0};
-    int rc = read_all(&list);
+    int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = proc < 0 ? -errno : read_all(&list);
     if (rc == 0 && !(tree->pids = calloc(list.count + 1, sizeof *tree->pids)))
         rc = DZ_E_NOMEM;
     if (rc < 0) {
+        if (proc >= 0)
+            close(proc);
         free(list.items);
         return rc;
     }
@@ -135,8 +157,9 @@ int dz_proctree_read(pid_t root, bool with_root, dz_proctree *tree)
             tree->pids[tree->count - 1] = tree->pids[0];
             tree->pids[0] = p->pid;
         }
-        add_up(tree, p);
+        add_up(proc, tree, p);
     }
+    close(proc);
     free(list.items);
     return 0;
 }
@@ -152,7 +175,7 @@ void dz_proctree_refresh(dz_proctree *tree)
         process p;
         snprintf(pid, sizeof pid, "%d", tree->pids[i]);
         if (read_process(proc, pid, &p))
-            add_up(tree, &p);
+            add_up(proc, tree, &p);
     }
     close(proc);
 }

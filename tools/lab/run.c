@@ -21,9 +21,10 @@
 #include <string.h>
 #include <time.h>
 
-#define SETTLE    (500 * DZ_MS) /* a server that is ready may still be loading */
-#define CHATTER   1000000       /* bytes printed while measured that are worth a warning */
-#define STEAL_MAX 1.0           /* percent of the machine's time taken by its host */
+#define SETTLE     (500 * DZ_MS) /* a server that is ready may still be loading */
+#define CHATTER    1000000       /* bytes printed while measured that are worth a warning */
+#define STEAL_MAX  1.0           /* percent of the machine's time taken by its host */
+#define OTHERS_MAX 5.0           /* percent of the machine's time taken by other programs */
 
 typedef struct session {
     const dz_lab_bench *bench;
@@ -170,6 +171,25 @@ static void note_steal(session *s, const char *stack, dz_lab_ticks before)
     warn(s, text);
 }
 
+static void note_others(session *s, const char *stack, json_t *run)
+{
+    char text[300];
+    double most = 0;
+    size_t i;
+    json_t *phase;
+    json_array_foreach(json_object_get(run, "phases"), i, phase)
+    {
+        double others = json_number_value(json_object_get(phase, "others_cpu_percent"));
+        most = others > most ? others : most;
+    }
+    if (most <= OTHERS_MAX)
+        return;
+    snprintf(text, sizeof text,
+             "while %s was measured other programs took %.0f%% of the machine: end them and repeat",
+             stack, most);
+    warn(s, text);
+}
+
 static void note_chatter(session *s, const char *stack, const dz_lab_target *target)
 {
     char text[300];
@@ -211,6 +231,7 @@ static int measure(session *s, const dz_lab_stack *stack, json_t *run, char *why
     dz_lab_stack_stop(&running);
     note_chatter(s, stack->name, &running.target);
     note_steal(s, stack->name, before);
+    note_others(s, stack->name, run);
     return rc;
 }
 
