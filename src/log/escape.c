@@ -48,15 +48,16 @@ static size_t escape_one(char *out, const char *text, size_t len, size_t *taken)
     *taken = 1;
     if (c < 0x20 || c == '"' || c == '\\')
         return escape_ascii(out, c);
-    size_t sequence = dz_utf8_sequence(text, len);
-    if (sequence == 0) {
+    int sequence = dz_utf8_sequence(text, len);
+    if (sequence < 0) {
         static const char replacement[] = {'\xef', '\xbf', '\xbd'};
         memcpy(out, replacement, sizeof replacement);
+        *taken = (size_t)-sequence;
         return sizeof replacement;
     }
-    memcpy(out, text, sequence);
-    *taken = sequence;
-    return sequence;
+    *taken = (size_t)sequence;
+    memcpy(out, text, *taken);
+    return *taken;
 }
 
 char *dz_escape(char *to, size_t room, dz_slice text, bool *cut)
