@@ -188,3 +188,25 @@ done:
     free(frames);
     free(stacks);
 }
+
+int dz_profile_drop_file(dz_profile *p, dz_slice file)
+{
+    uint32_t name = dz_profile_string(p, file);
+    bool *drop = calloc(p->stack_count, sizeof *drop);
+    if (!drop || p->failed) {
+        free(drop);
+        return DZ_E_NOMEM;
+    }
+    for (size_t i = 1; i < p->stack_count; i++) {
+        drop[i] = drop[p->stacks[i].parent] || p->frames[p->stacks[i].frame].file == name;
+        if (drop[i])
+            p->stacks[i].self = 0;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < p->tick_count; i++)
+        if (!drop[p->ticks[i].stack])
+            p->ticks[kept++] = p->ticks[i];
+    p->tick_count = kept;
+    free(drop);
+    return 0;
+}

@@ -81,9 +81,12 @@ static void split(char *line, fields *f)
 
 static bool hello(dz_feed *feed, const fields *f)
 {
-    if (f->count < 5 || feed->threads.count >= MAX_THREADS)
+    if (f->count < 6 || feed->threads.count >= MAX_THREADS)
         return false;
-    dz_js_series s = {.tid = (pid_t)f->number[1], .pid = (pid_t)f->number[2], .started = dz_now()};
+    dz_js_series s = {.tid = (pid_t)f->number[1],
+                      .pid = (pid_t)f->number[2],
+                      .started = dz_now(),
+                      .number = (unsigned)f->number[5]};
     snprintf(s.role, sizeof s.role, "%s", f->text[3]);
     snprintf(s.version, sizeof s.version, "%s", f->text[4]);
     PUSH(feed, feed->threads, s);

@@ -43,6 +43,7 @@ typedef struct dz_js_route_sample {
 
 typedef struct dz_js_series {
     pid_t tid, pid;
+    unsigned number;  /* Node's threadId: 0 for a main thread */
     char role[12];    /* main, cluster, worker */
     char version[24]; /* of Node, "v22.1.0" */
     char url[128];    /* of the inspector; empty when it is not open */

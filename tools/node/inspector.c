@@ -19,10 +19,13 @@ struct dz_inspector {
     unsigned interval_us; /* 0: not profiling */
     dz_js_thread *threads;
     size_t count, cap;
+    const char *on_worker;
     int evaluated; /* -1 waiting, 0 exception, 1 well */
 };
 
 static void on_message(void *arg, dz_slice text);
+static void stop_thread(dz_inspector *in, size_t thread);
+static void evaluate(dz_inspector *in, size_t thread, enum purpose purpose, const char *expression);
 
 static dz_js_thread *add_thread(dz_inspector *in, const char *session, const char *title)
 {
@@ -69,6 +72,13 @@ void dz_inspector_close(dz_inspector *in)
     free(in);
 }
 
+void dz_inspector_hang_up(dz_inspector *in)
+{
+    dz_ws_close(in->ws);
+    in->ws = NULL;
+    in->gone = true;
+}
+
 pid_t dz_inspector_pid(const dz_inspector *in)
 {
     return in->pid;
@@ -81,7 +91,7 @@ int dz_inspector_fd(const dz_inspector *in)
 
 short dz_inspector_events(const dz_inspector *in)
 {
-    return dz_ws_wants_write(in->ws) ? POLLIN | POLLOUT : POLLIN;
+    return !in->gone && dz_ws_wants_write(in->ws) ? POLLIN | POLLOUT : POLLIN;
 }
 
 bool dz_inspector_gone(const dz_inspector *in)
@@ -150,13 +160,8 @@ void dz_inspector_profile_stop(dz_inspector *in)
 {
     in->interval_us = 0;
     /* Workers first: the main thread passes their answers on. */
-    for (size_t i = in->count; i-- > 0;) {
-        dz_js_thread *t = &in->threads[i];
-        if (t->gone || (t->state != DZ_JS_RUNNING && t->state != DZ_JS_STARTING))
-            continue;
-        t->state = DZ_JS_STOPPING;
-        call(in, i, STOP, "Profiler.stop", NULL);
-    }
+    for (size_t i = in->count; i-- > 0;)
+        stop_thread(in, i);
     dz_inspector_pump(in);
 }
 
@@ -172,11 +177,56 @@ bool dz_inspector_busy(const dz_inspector *in)
     return false;
 }
 
-void dz_inspector_evaluate(dz_inspector *in, const char *expression)
+static void evaluate(dz_inspector *in, size_t thread, enum purpose purpose, const char *expression)
 {
-    call(in, 0, EVALUATE, "Runtime.evaluate",
+    call(in, thread, purpose, "Runtime.evaluate",
          json_pack("{s:s, s:b, s:b, s:b}", "expression", expression, "includeCommandLineAPI", 1,
                    "silent", 1, "returnByValue", 1));
+}
+
+void dz_inspector_evaluate(dz_inspector *in, const char *expression)
+{
+    evaluate(in, 0, EVALUATE, expression);
+    dz_inspector_pump(in);
+}
+
+void dz_inspector_on_worker(dz_inspector *in, const char *expression)
+{
+    in->on_worker = expression;
+}
+
+static size_t find_worker(const dz_inspector *in, unsigned number)
+{
+    for (size_t i = 1; i < in->count; i++)
+        if (!in->threads[i].gone && in->threads[i].number == number)
+            return i;
+    return 0;
+}
+
+static void stop_thread(dz_inspector *in, size_t thread)
+{
+    dz_js_thread *t = &in->threads[thread];
+    if (t->gone || (t->state != DZ_JS_RUNNING && t->state != DZ_JS_STARTING))
+        return;
+    t->state = DZ_JS_STOPPING;
+    call(in, thread, STOP, "Profiler.stop", NULL);
+}
+
+bool dz_inspector_worker_stop(dz_inspector *in, unsigned number)
+{
+    size_t thread = find_worker(in, number);
+    if (thread == 0)
+        return true;
+    stop_thread(in, thread);
+    dz_inspector_pump(in);
+    return in->threads[thread].state != DZ_JS_STOPPING;
+}
+
+void dz_inspector_worker_evaluate(dz_inspector *in, unsigned number, const char *expression)
+{
+    size_t thread = find_worker(in, number);
+    if (thread > 0)
+        evaluate(in, thread, OTHER, expression);
     dz_inspector_pump(in);
 }
 
@@ -234,8 +284,16 @@ static void on_event(dz_inspector *in, const char *method, json_t *params)
     if (strcmp(method, "NodeWorker.attachedToWorker") == 0) {
         json_t *info = json_object_get(params, "workerInfo");
         const char *title = json_string_value(json_object_get(info, "title"));
-        if (add_thread(in, session, title ? title : "worker") && in->interval_us)
+        dz_js_thread *t = add_thread(in, session, title ? title : "worker");
+        if (!t)
+            return;
+        /* "Worker 3" or "[worker 3] name": its threadId is the first number. */
+        const char *digit = strpbrk(t->title, "0123456789");
+        t->number = digit ? (unsigned)strtoul(digit, NULL, 10) : 0;
+        if (in->interval_us)
             start_thread(in, in->count - 1);
+        if (in->on_worker)
+            evaluate(in, in->count - 1, OTHER, in->on_worker);
     } else if (strcmp(method, "NodeWorker.detachedFromWorker") == 0) {
         dz_js_thread *t = find_session(in, session);
         if (t)

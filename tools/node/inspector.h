@@ -24,6 +24,7 @@ typedef enum dz_js_state {
 
 typedef struct dz_js_thread {
     char session[32]; /* of the NodeWorker domain; empty for the main thread */
+    unsigned number;  /* Node's threadId; 0 for the main thread */
     char title[64];   /* "main", or what Node calls the worker */
     dz_js_state state;
     bool gone;
@@ -46,11 +47,23 @@ bool dz_inspector_gone(const dz_inspector *inspector);
 /* Handles what has come and sends what waits. */
 void dz_inspector_pump(dz_inspector *inspector);
 
+/* Disconnects, keeping the profiles: a process that ends waits for us otherwise. */
+void dz_inspector_hang_up(dz_inspector *inspector);
+
 /* Profiles every thread, also those that start later, with a sample every `interval_us`. */
 void dz_inspector_profile_start(dz_inspector *inspector, unsigned interval_us);
 
+/* An expression that every worker runs as soon as it is known. Borrowed. */
+void dz_inspector_on_worker(dz_inspector *inspector, const char *expression);
+
 /* Asks every thread for its profile. */
 void dz_inspector_profile_stop(dz_inspector *inspector);
+
+/* The same for the worker with Node's threadId `number` alone; true once nothing is to come. */
+bool dz_inspector_worker_stop(dz_inspector *inspector, unsigned number);
+
+/* Runs an expression in that worker. */
+void dz_inspector_worker_evaluate(dz_inspector *inspector, unsigned number, const char *expression);
 
 /* True while a thread's profiler is starting or stopping. */
 bool dz_inspector_busy(const dz_inspector *inspector);

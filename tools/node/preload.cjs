@@ -7,7 +7,7 @@
  * falls silent and the user's program goes on. It reads no request bodies, headers or environment.
  *
  * Lines, tab-separated, times in microseconds of CLOCK_MONOTONIC:
- *   H tid pid role version       a thread starts (role: main, cluster, worker)
+ *   H tid pid role version number   a thread starts (role: main, cluster, worker)
  *   I tid pid url                its inspector listens here
  *   S tid from to active heap_used heap_total external handles inflight   one interval of the loop
  *   G tid start duration kind    a garbage-collection pause
@@ -67,7 +67,7 @@
   const at = (ms) => Math.round(origin + ms * 1e3);
 
   const role = !worker.isMainThread ? 'worker' : process.env.NODE_UNIQUE_ID ? 'cluster' : 'main';
-  write(`H\t${tid}\t${process.pid}\t${role}\t${process.version}\n`);
+  write(`H\t${tid}\t${process.pid}\t${role}\t${process.version}\t${worker.threadId}\n`);
 
   if (worker.isMainThread && process.env.DONMAZ_INSPECT) {
     const wait = process.env.DONMAZ_INSPECT === 'wait';
@@ -201,7 +201,10 @@
       tick();
       flushRoutes(performance.now());
       write(`X\t${tid}\t${at(performance.now())}\n`);
-      if (state.attached && fd !== undefined) pause(3000);
+      if (state.attached && fd !== undefined) {
+        pause(3000);
+        if (worker.isMainThread) pause(20); /* the tool hangs up now: Node would announce that it waits for that */
+      }
     } catch {}
   });
 })();

@@ -1,14 +1,11 @@
 #include "session.h"
 
-#include "target/ports.h"
-
 #include <base/clock.h>
 #include <donmaz/error.h>
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -151,6 +148,7 @@ static void connect_new(dz_node *node)
             continue;
         }
         dz_inspector_evaluate(in, STATE ".attached = true");
+        dz_inspector_on_worker(in, STATE ".attached = true");
         if (node->profiling)
             dz_inspector_profile_start(in, node->options.interval_us);
         /* Queued behind the start, so that nothing runs unseen. */
@@ -158,20 +156,33 @@ static void connect_new(dz_node *node)
     }
 }
 
+static void let_go(dz_inspector *in)
+{
+    dz_inspector_evaluate(in, STATE "&&(" STATE ".attached = false, " STATE ".done = true)");
+    dz_inspector_hang_up(in);
+}
+
 /* A process that ends by itself waits for this: its profile is fetched, then it may go. */
 static void serve_exits(dz_node *node)
 {
     for (size_t i = 0; i < node->feed.threads.count; i++) {
         dz_js_series *s = &node->feed.threads.at[i];
-        if (!s->exiting || strcmp(s->role, "worker") == 0)
+        if (!s->exiting)
             continue;
         for (size_t k = 0; k < node->links.count; k++) {
             dz_inspector *in = node->links.at[k].inspector;
             if (dz_inspector_pid(in) != s->pid || dz_inspector_gone(in))
                 continue;
+            if (s->number) {
+                if (dz_inspector_worker_stop(in, s->number)) {
+                    dz_inspector_worker_evaluate(in, s->number, STATE ".done = true");
+                    s->exiting = false;
+                }
+                continue;
+            }
             dz_inspector_profile_stop(in); /* asks once: stopped threads are passed over */
             if (!dz_inspector_busy(in)) {
-                dz_inspector_evaluate(in, STATE ".done = true");
+                let_go(in);
                 s->exiting = false;
             }
         }
@@ -230,4 +241,7 @@ void dz_node_profile_stop(dz_node *node, unsigned ms)
         if (busy)
             dz_node_poll(node, 10, -1);
     }
+    for (size_t i = 0; i < node->links.count; i++)
+        if (!node->links.at[i].attached && !dz_inspector_gone(node->links.at[i].inspector))
+            let_go(node->links.at[i].inspector);
 }
