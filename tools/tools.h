@@ -20,6 +20,8 @@ enum {
 
 int dz_tool_lab(int argc, char **argv);
 int dz_tool_load(int argc, char **argv);
+    X("flame", "show where a program spends its CPU time", dz_tool_flame)                          \
+int dz_tool_flame(int argc, char **argv);
 int dz_tool_version(int argc, char **argv);
 
 #endif
