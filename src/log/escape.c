@@ -1,6 +1,6 @@
 #include "log/line.h"
 
-#include "base/utf8.h"
+#include <donmaz/utf8.h>
 
 #include <stdint.h>
 
