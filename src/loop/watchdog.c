@@ -111,7 +111,7 @@ static void take_over(dz_runtime *runtime, dz_loop *loop, dz_watchdog_view *view
 
 typedef enum activity {
     QUIET,   /* nothing ran */
-    BUSY,    /* ticks and short handlers */
+    BUSY,    /* ticks and handlers */
     SUSPECT, /* a handler, or its thread's wait for a core, takes long: look again soon */
     ALERT,   /* a handler computes or blocks for long */
 } activity;
@@ -124,7 +124,7 @@ static activity look_at(dz_runtime *runtime, dz_loop *loop, dz_watchdog_view *vi
     uint64_t since = atomic_load_explicit(&loop->mark, memory_order_relaxed);
     uint64_t wall = now > since ? now - since : 0, limit = runtime->options.rescue_after_ns;
     if (wall < limit / 2)
-        return QUIET;
+        return BUSY; /* not quiet: nobody would wake the watchdog before this handler returns */
     const dz_thread *thread = atomic_load(&loop->thread);
     if (word != view->word) {
         *view = (dz_watchdog_view){.word = word,
