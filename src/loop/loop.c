@@ -276,6 +276,7 @@ static bool run_fiber(dz_loop *loop, dz_thread *thread, dz_fiber *fiber)
     note_stretch(fiber, end - start, fiber->measure_cpu ? dz_thread_cpu() - cpu : 0);
     if (dz_loop_pin(loop)) {
         thread->loop = NULL;
+        loop->now = end; /* deadlines set from here on must not lie in the past */
         atomic_store_explicit(&loop->mark, end, RELAXED);
         count_stall(loop, end - start);
         fiber->after(loop, fiber);

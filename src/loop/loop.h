@@ -84,7 +84,7 @@ struct dz_loop {
     unsigned index; /* of the runtime's loops */
     int epoll_fd, wake_fd;
     uint64_t sequence;
-    uint64_t now; /* monotonic ns, refreshed each tick */
+    uint64_t now; /* monotonic ns, refreshed each tick and when a handler ends */
     dz_heap timers;
     size_t timers_reserved;
     dz_list ready;
