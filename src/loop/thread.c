@@ -58,7 +58,7 @@ uint64_t dz_thread_end_stray(dz_thread *thread, bool *demoted)
 {
     dz_runtime *runtime = thread->runtime;
     pthread_mutex_lock(&runtime->lock);
-    *demoted = thread->demoted;
+    *demoted |= thread->demoted; /* perhaps in an earlier stretch */
     uint64_t start = thread->stray_cpu;
     thread->state = DZ_THREAD_STANDBY; /* no more demotion from here on */
     runtime->stray_count--;
