@@ -166,6 +166,31 @@ void dz_conn_set_deadline(dz_conn *conn, uint64_t due)
 
 static void flush_and_advance(dz_conn *conn);
 
+static void on_deadline(dz_conn *conn)
+{
+    switch (conn->state) {
+    case DZ_CONN_HEAD:
+        dz_conn_refuse(conn, 408);
+        flush_and_advance(conn);
+        break;
+    case DZ_CONN_HELD:
+        dz_conn_fail_body(conn, DZ_E_TIMEOUT, 408);
+        break;
+    case DZ_CONN_IDLE:
+        if (!dz_list_empty(&conn->out)) { /* not idle: a slow client still takes its reply */
+            dz_conn_set_deadline(conn, conn->home->loop->now + options(conn)->idle_timeout_ns);
+            break;
+        }
+        dz_conn_close(conn);
+        break;
+    case DZ_CONN_LINGER:
+        dz_conn_close(conn);
+        break;
+    case DZ_CONN_CLOSED:
+        break;
+    }
+}
+
 static void on_timer(dz_loop *loop, dz_timer *timer)
 {
     dz_conn *conn = DZ_CONTAINER(timer, dz_conn, timer);
@@ -178,21 +203,9 @@ static void on_timer(dz_loop *loop, dz_timer *timer)
         return;
     }
     conn->deadline = UINT64_MAX;
-    switch (conn->state) {
-    case DZ_CONN_HEAD:
-        dz_conn_refuse(conn, 408);
-        flush_and_advance(conn);
-        break;
-    case DZ_CONN_HELD:
-        dz_conn_fail_body(conn, DZ_E_TIMEOUT, 408);
-        break;
-    case DZ_CONN_IDLE:
-    case DZ_CONN_LINGER:
-        dz_conn_close(conn);
-        break;
-    case DZ_CONN_CLOSED:
-        break;
-    }
+    on_deadline(conn);
+    if (conn->state != DZ_CONN_CLOSED)
+        dz_conn_arm(conn); /* for the other deadline */
 }
 
 /* --- opening and closing --- */
