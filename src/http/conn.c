@@ -151,6 +151,8 @@ bool dz_conn_fill(dz_conn *conn)
 void dz_conn_arm(dz_conn *conn)
 {
     uint64_t due = conn->deadline < conn->write_deadline ? conn->deadline : conn->write_deadline;
+    if (conn->retry_at < due)
+        due = conn->retry_at;
     if (due == UINT64_MAX)
         return; /* a timer that still runs finds nothing due */
     /* A later deadline is found when the timer fires: moving it for every request costs more. */
@@ -198,14 +200,17 @@ static void on_timer(dz_loop *loop, dz_timer *timer)
         dz_conn_close(conn); /* the client takes nothing */
         return;
     }
-    if (conn->deadline > loop->now) {
-        dz_conn_arm(conn);
-        return;
+    if (conn->retry_at <= loop->now) {
+        conn->retry_at = UINT64_MAX;
+        conn->writable = true;
+        flush_and_advance(conn);
     }
-    conn->deadline = UINT64_MAX;
-    on_deadline(conn);
+    if (conn->state != DZ_CONN_CLOSED && conn->deadline <= loop->now) {
+        conn->deadline = UINT64_MAX;
+        on_deadline(conn);
+    }
     if (conn->state != DZ_CONN_CLOSED)
-        dz_conn_arm(conn); /* for the other deadline */
+        dz_conn_arm(conn); /* for the other deadlines */
 }
 
 /* --- opening and closing --- */
@@ -230,6 +235,7 @@ void dz_conn_open(dz_server_loop *home, int fd)
                       .fresh = true,
                       .deadline = UINT64_MAX,
                       .write_deadline = UINT64_MAX,
+                      .retry_at = UINT64_MAX,
                       .again.fn = on_again};
     dz_list_init(&conn->out);
     dz_deferred_init(&conn->flush, on_flush);
