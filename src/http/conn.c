@@ -435,7 +435,7 @@ static bool step_request(dz_conn *conn)
     if (conn->close_after) {
         if (dz_list_empty(&conn->out))
             finish(conn);
-        return false;
+        return conn->state == DZ_CONN_LINGER; /* what is there already makes no further edge */
     }
     if (conn->out_bytes > PIPELINE_OUT)
         return false; /* flushing goes on here */
@@ -549,8 +549,12 @@ void dz_conn_drain(dz_conn *conn)
     if (conn->state == DZ_CONN_HELD) {
         conn->close_after = true;
     } else if (conn->state == DZ_CONN_IDLE && !conn->fresh) {
-        conn->close_after = true;
-        dz_conn_advance(conn); /* closes, once its output is written */
+        conn->readable = true; /* a request that has arrived since the last look is answered */
+        dz_conn_advance(conn);
+        bool rests = conn->state == DZ_CONN_IDLE && conn->in_start == conn->in_end;
+        conn->close_after |= conn->state == DZ_CONN_HELD || rests;
+        if (rests)
+            dz_conn_advance(conn); /* closes, once its output is written */
     } else if (conn->state == DZ_CONN_IDLE) {
         dz_conn_set_deadline(conn, conn->home->loop->now + DRAIN_FRESH_NS);
     }
