@@ -123,7 +123,7 @@ static size_t receive(dz_conn *conn, char *out, size_t room)
 
 int dz_conn_fd(const dz_conn *conn)
 {
-    return conn->watch.fd;
+    return conn->state == DZ_CONN_CLOSED ? -1 : conn->watch.fd;
 }
 
 size_t dz_conn_receive(dz_conn *conn, char *out, size_t room)
