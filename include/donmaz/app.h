@@ -122,7 +122,8 @@ DZ_API int dz_app_wait(dz_app *app);
 
 /* --- waiting in handlers --- */
 
-/* Parks the request for `ms` milliseconds; the loop serves others. DZ_E_STATE outside a handler. */
+/* Parks the request for `ms` milliseconds; the loop serves others. DZ_E_STATE: not in a handler.
+ * DZ_E_SHUTDOWN: the drain timeout has passed, return soon. DZ_E_NOMEM: did not sleep. */
 DZ_API int dz_sleep(uint64_t ms);
 
 #endif

@@ -319,6 +319,7 @@ static void on_abort(dz_loop *loop, dz_msg *msg)
 {
     (void)msg;
     dz_server_loop *home = loop->user;
+    dz_loop_wake_sleepers(loop);
     dz_list *next;
     for (dz_list *link = home->conns.next; link != &home->conns; link = next) {
         next = link->next;

@@ -34,6 +34,7 @@ int dz_loop_init(dz_loop *loop, dz_runtime *runtime, unsigned index, size_t stac
     dz_list_init(&loop->ready);
     dz_list_init(&loop->deferred);
     dz_list_init(&loop->free_fibers);
+    dz_list_init(&loop->sleepers);
     set_now(loop);
     int rc;
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

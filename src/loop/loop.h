@@ -93,7 +93,9 @@ struct dz_loop {
     size_t free_fiber_count;
     size_t fiber_count; /* all that exist */
     size_t stack_size;
+    dz_list sleepers; /* fibers parked by dz_fiber_sleep */
     bool stopping;
+    bool cut; /* nobody sleeps any more */
     int event_next, event_count;
     dz_watch wake_watch;
     void *user; /* the layer above's data for this loop */
@@ -110,6 +112,9 @@ bool dz_loop_carry(dz_loop *loop, dz_thread *thread);
 
 /* On the loop: carry returns at the end of this tick. */
 void dz_loop_stop(dz_loop *loop);
+
+/* On the loop: fibers that sleep, now or later, go on at once. */
+void dz_loop_wake_sleepers(dz_loop *loop);
 
 /* Any thread: msg->fn runs on the loop soon. Never fails; msg must live until then. */
 void dz_loop_post(dz_loop *loop, dz_msg *msg);
