@@ -111,16 +111,19 @@ DZ_API int dz_run(dz_app *app, int argc, char **argv);
  * the port listened on (0 was asked for any). 0 or a negative error. */
 DZ_API int dz_app_start(dz_app *app, unsigned *port);
 
-/* Any thread: stop accepting, finish the requests, then the threads. */
+/* Any thread, also a handler: stop accepting, finish the requests, then the threads. Again: nothing
+ * more. Must return before the app is freed. */
 DZ_API void dz_app_stop(dz_app *app);
 
 /* Waits for the end that dz_app_stop began, at most until the drain timeout; what still runs is
- * then cut. DZ_E_TIMEOUT: handlers still compute, and nothing of the app may be freed. */
+ * then cut. DZ_E_TIMEOUT: handlers still compute, and nothing of the app may be freed; it may be
+ * called again. DZ_E_STATE: never started. */
 DZ_API int dz_app_wait(dz_app *app);
 
 /* --- waiting in handlers --- */
 
-/* Parks the request for `ms` milliseconds; the loop serves others. DZ_E_STATE outside a handler. */
+/* Parks the request for `ms` milliseconds; the loop serves others. DZ_E_STATE: not in a handler.
+ * DZ_E_SHUTDOWN: the drain timeout has passed, return soon. DZ_E_NOMEM: did not sleep. */
 DZ_API int dz_sleep(uint64_t ms);
 
 #endif

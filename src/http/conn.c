@@ -123,7 +123,7 @@ static size_t receive(dz_conn *conn, char *out, size_t room)
 
 int dz_conn_fd(const dz_conn *conn)
 {
-    return conn->watch.fd;
+    return conn->state == DZ_CONN_CLOSED ? -1 : conn->watch.fd;
 }
 
 size_t dz_conn_receive(dz_conn *conn, char *out, size_t room)
@@ -151,6 +151,8 @@ bool dz_conn_fill(dz_conn *conn)
 void dz_conn_arm(dz_conn *conn)
 {
     uint64_t due = conn->deadline < conn->write_deadline ? conn->deadline : conn->write_deadline;
+    if (conn->retry_at < due)
+        due = conn->retry_at;
     if (due == UINT64_MAX)
         return; /* a timer that still runs finds nothing due */
     /* A later deadline is found when the timer fires: moving it for every request costs more. */
@@ -166,18 +168,8 @@ void dz_conn_set_deadline(dz_conn *conn, uint64_t due)
 
 static void flush_and_advance(dz_conn *conn);
 
-static void on_timer(dz_loop *loop, dz_timer *timer)
+static void on_deadline(dz_conn *conn)
 {
-    dz_conn *conn = DZ_CONTAINER(timer, dz_conn, timer);
-    if (conn->write_deadline <= loop->now) {
-        dz_conn_close(conn); /* the client takes nothing */
-        return;
-    }
-    if (conn->deadline > loop->now) {
-        dz_conn_arm(conn);
-        return;
-    }
-    conn->deadline = UINT64_MAX;
     switch (conn->state) {
     case DZ_CONN_HEAD:
         dz_conn_refuse(conn, 408);
@@ -187,12 +179,38 @@ static void on_timer(dz_loop *loop, dz_timer *timer)
         dz_conn_fail_body(conn, DZ_E_TIMEOUT, 408);
         break;
     case DZ_CONN_IDLE:
+        if (!dz_list_empty(&conn->out)) { /* not idle: a slow client still takes its reply */
+            dz_conn_set_deadline(conn, conn->home->loop->now + options(conn)->idle_timeout_ns);
+            break;
+        }
+        dz_conn_close(conn);
+        break;
     case DZ_CONN_LINGER:
         dz_conn_close(conn);
         break;
     case DZ_CONN_CLOSED:
         break;
     }
+}
+
+static void on_timer(dz_loop *loop, dz_timer *timer)
+{
+    dz_conn *conn = DZ_CONTAINER(timer, dz_conn, timer);
+    if (conn->write_deadline <= loop->now) {
+        dz_conn_close(conn); /* the client takes nothing */
+        return;
+    }
+    if (conn->retry_at <= loop->now) {
+        conn->retry_at = UINT64_MAX;
+        conn->writable = true;
+        flush_and_advance(conn);
+    }
+    if (conn->state != DZ_CONN_CLOSED && conn->deadline <= loop->now) {
+        conn->deadline = UINT64_MAX;
+        on_deadline(conn);
+    }
+    if (conn->state != DZ_CONN_CLOSED)
+        dz_conn_arm(conn); /* for the other deadlines */
 }
 
 /* --- opening and closing --- */
@@ -217,6 +235,7 @@ void dz_conn_open(dz_server_loop *home, int fd)
                       .fresh = true,
                       .deadline = UINT64_MAX,
                       .write_deadline = UINT64_MAX,
+                      .retry_at = UINT64_MAX,
                       .again.fn = on_again};
     dz_list_init(&conn->out);
     dz_deferred_init(&conn->flush, on_flush);
@@ -416,7 +435,7 @@ static bool step_request(dz_conn *conn)
     if (conn->close_after) {
         if (dz_list_empty(&conn->out))
             finish(conn);
-        return false;
+        return conn->state == DZ_CONN_LINGER; /* what is there already makes no further edge */
     }
     if (conn->out_bytes > PIPELINE_OUT)
         return false; /* flushing goes on here */
@@ -530,8 +549,12 @@ void dz_conn_drain(dz_conn *conn)
     if (conn->state == DZ_CONN_HELD) {
         conn->close_after = true;
     } else if (conn->state == DZ_CONN_IDLE && !conn->fresh) {
-        conn->close_after = true;
-        dz_conn_advance(conn); /* closes, once its output is written */
+        conn->readable = true; /* a request that has arrived since the last look is answered */
+        dz_conn_advance(conn);
+        bool rests = conn->state == DZ_CONN_IDLE && conn->in_start == conn->in_end;
+        conn->close_after |= conn->state == DZ_CONN_HELD || rests;
+        if (rests)
+            dz_conn_advance(conn); /* closes, once its output is written */
     } else if (conn->state == DZ_CONN_IDLE) {
         dz_conn_set_deadline(conn, conn->home->loop->now + DRAIN_FRESH_NS);
     }

@@ -142,8 +142,11 @@ static void pause_accepting(dz_loop *loop, dz_listener *listener)
 static void on_retry(dz_loop *loop, dz_timer *timer)
 {
     dz_listener *listener = DZ_CONTAINER(timer, dz_listener, retry);
+    if (dz_watch_change(loop, &listener->watch, EPOLLIN) < 0) {
+        dz_timer_start(loop, &listener->retry, loop->now + ACCEPT_RETRY_NS);
+        return;
+    }
     listener->paused = false;
-    dz_watch_change(loop, &listener->watch, EPOLLIN);
 }
 
 /* Errors of one connection that was in the backlog, not of the listening socket (accept(2)). */
@@ -306,6 +309,8 @@ static void on_drain_first(dz_loop *loop, dz_msg *msg)
 
 void dz_server_drain(dz_server *server)
 {
+    if (atomic_exchange(&server->draining, true))
+        return;
     server->drain.fn = on_drain_first;
     dz_loop_post(server->loops[0].loop, &server->drain);
 }
@@ -314,6 +319,7 @@ static void on_abort(dz_loop *loop, dz_msg *msg)
 {
     (void)msg;
     dz_server_loop *home = loop->user;
+    dz_loop_wake_sleepers(loop);
     dz_list *next;
     for (dz_list *link = home->conns.next; link != &home->conns; link = next) {
         next = link->next;
@@ -323,6 +329,8 @@ static void on_abort(dz_loop *loop, dz_msg *msg)
 
 void dz_server_abort(dz_server *server)
 {
+    if (atomic_exchange(&server->aborting, true))
+        return;
     for (unsigned i = 0; i < server->loop_count; i++) {
         server->loops[i].abort.fn = on_abort;
         dz_loop_post(server->loops[i].loop, &server->loops[i].abort);

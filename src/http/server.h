@@ -72,6 +72,7 @@ struct dz_server {
     dz_list listeners; /* on loop 0 */
     dz_server_stats stats;
     dz_msg drain;
+    _Atomic bool draining, aborting; /* asked for already: a message is posted once */
 };
 
 /* The runtime must not have been started. NULL: out of memory. */
@@ -91,7 +92,7 @@ void dz_server_adopt(dz_server *server, int fd);
 int dz_server_adopt_from(dz_server *server, int fd);
 
 /* Any thread: stop accepting, close idle connections, let requests finish with Connection: close,
- * then stop the loops. Call once. */
+ * then stop the loops. Calls after the first do nothing. */
 void dz_server_drain(dz_server *server);
 
 /* Any thread, after dz_server_drain: cut what still runs. */

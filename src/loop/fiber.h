@@ -78,6 +78,10 @@ void dz_fiber_switch_in(dz_fiber *fiber);
  * Returns when someone has made the fiber ready again. */
 void dz_fiber_park(dz_fiber_after *after, void *arg);
 
+/* From inside a fiber: parks until the monotonic clock reaches `due` ns. DZ_E_NOMEM: did not sleep;
+ * DZ_E_SHUTDOWN: woken, or not let sleep, by dz_loop_wake_sleepers. (sleep.c) */
+int dz_fiber_sleep(uint64_t due);
+
 /* Runs a ready fiber on the calling thread, which owns no loop, and posts the outcome to the
  * fiber's loop. For pool workers. */
 void dz_fiber_run_here(dz_fiber *fiber);

@@ -4,7 +4,6 @@
 #include "base/cpu.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
@@ -112,18 +111,10 @@ static int start_worker(dz_pool *pool)
         return DZ_E_NOMEM;
     self->pool = pool;
     dz_list_init(&self->link);
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, WORKER_STACK);
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&self->handle, &attributes, worker_main, self);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    if (error) {
+    int rc = dz_thread_create(&self->handle, WORKER_STACK, worker_main, self);
+    if (rc < 0) {
         free(self);
-        return DZ_E_NO_THREAD;
+        return rc;
     }
     pool->workers++;
     return 0;
