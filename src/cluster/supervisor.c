@@ -75,12 +75,15 @@ static void close_supervisor(dz_supervisor *it)
 void dz_become_worker(dz_supervisor *it, dz_worker *self)
 {
     /* A channel of another worker that stayed open here would not end with the supervisor. */
-    for (dz_list *link; (link = dz_list_shift(&it->workers));) {
+    dz_list *next;
+    for (dz_list *link = it->workers.next; link != &it->workers; link = next) {
+        next = link->next;
         dz_worker *other = DZ_CONTAINER(link, dz_worker, link);
         close(other->channel);
         munmap(other->share, sizeof *other->share);
         free(other);
     }
+    dz_list_init(&it->workers);
     const dz_birth birth = {.number = (unsigned)(self->place - it->places) + 1,
                             .supervisor = it->pid,
                             .channel = self->channel,

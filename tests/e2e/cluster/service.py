@@ -162,7 +162,8 @@ class Service:
         return connection
 
     def workers(self):
-        found = children(self.pid)
+        """Those that live; the supervisor may not have waited for one that ended yet."""
+        found = [pid for pid in children(self.pid) if alive(pid)]
         self.seen.update(found)
         return found
 
