@@ -1,7 +1,6 @@
 #include "cluster/start.h"
 #include "cluster/supervisor.h"
 
-
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
