@@ -12,7 +12,8 @@ enum { BATCH = 64 };
 static const uint64_t RETRY_NS = 50 * DZ_MS;     /* after EMFILE, or with all workers full */
 static const uint64_t HELD_RETRY_NS = 5 * DZ_MS; /* a socket no channel took */
 
-static void look_at_loads(dz_supervisor *it)
+/* The place to send the next connection to; it->count: none has room. */
+static unsigned pick(dz_supervisor *it)
 {
     for (unsigned i = 0; i < it->count; i++) {
         const dz_worker *worker = dz_place_server(&it->places[i]);
@@ -24,17 +25,14 @@ static void look_at_loads(dz_supervisor *it)
         it->loads[i].open = worker->sent - back;
         it->loads[i].takes = it->loads[i].open < room;
     }
+    return dz_spread_pick(it->loads, it->count, it->last);
 }
 
-/* Sends the socket to the worker with the fewest connections, or another if that one can't take it.
- * False: none can now, and the caller keeps it. */
-static bool hand_over(dz_supervisor *it, int fd)
+/* Sends the socket to the place that was picked, or to another if that one can't take it. False:
+ * none can now, and the caller keeps it. */
+static bool hand_over(dz_supervisor *it, int fd, unsigned at)
 {
-    look_at_loads(it);
-    for (;;) {
-        unsigned at = dz_spread_pick(it->loads, it->count, it->last);
-        if (at == it->count)
-            return false;
+    for (; at < it->count; at = dz_spread_pick(it->loads, it->count, it->last)) {
         dz_worker *worker = dz_place_server(&it->places[at]);
         if (dz_channel_send_socket(worker->channel, fd) == 0) {
             worker->sent++;
@@ -44,12 +42,7 @@ static bool hand_over(dz_supervisor *it, int fd)
         }
         it->loads[at].takes = false;
     }
-}
-
-static bool any_room(dz_supervisor *it)
-{
-    look_at_loads(it);
-    return dz_spread_pick(it->loads, it->count, it->last) < it->count;
+    return false;
 }
 
 static void complain(dz_supervisor *it, int error, uint64_t now)
@@ -64,13 +57,14 @@ static void complain(dz_supervisor *it, int error, uint64_t now)
 void dz_accept_connections(dz_supervisor *it)
 {
     for (int i = 0; i < BATCH && it->held_fd < 0; i++) {
-        if (!any_room(it)) { /* the rest waits in the backlog */
+        unsigned at = pick(it);
+        if (at == it->count) { /* the rest waits in the backlog */
             it->accept_at = dz_now() + RETRY_NS;
             return;
         }
         int fd = accept4(it->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            if (hand_over(it, fd))
+            if (hand_over(it, fd, at))
                 continue;
             it->held_fd = fd;
             it->accept_at = dz_now() + HELD_RETRY_NS;
@@ -103,7 +97,7 @@ void dz_accept_act(dz_supervisor *it, uint64_t now)
     if (it->accept_at <= now)
         it->accept_at = 0;
     if (it->accept_at == 0 && it->held_fd >= 0) {
-        if (hand_over(it, it->held_fd))
+        if (hand_over(it, it->held_fd, pick(it)))
             it->held_fd = -1;
         else
             it->accept_at = now + HELD_RETRY_NS;
@@ -119,7 +113,7 @@ uint64_t dz_accept_next_due(const dz_supervisor *it)
 
 void dz_accept_stop(dz_supervisor *it)
 {
-    if (it->held_fd >= 0 && !hand_over(it, it->held_fd))
+    if (it->held_fd >= 0 && !hand_over(it, it->held_fd, pick(it)))
         close(it->held_fd);
     it->held_fd = -1;
     /* Clients whose connection the kernel has made already would see it reset. */
@@ -129,7 +123,7 @@ void dz_accept_stop(dz_supervisor *it)
             continue;
         if (fd < 0)
             break;
-        if (!hand_over(it, fd)) {
+        if (!hand_over(it, fd, pick(it))) {
             close(fd);
             break;
         }

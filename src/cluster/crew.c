@@ -9,14 +9,13 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* After --drain-timeout a worker cuts what still runs, which takes it up to a second, and runs
  * on_stop. */
 static const uint64_t GRACE_NS = 4 * DZ_SEC;
 
-static unsigned number_of(const dz_supervisor *it, const dz_place *place)
+unsigned dz_place_number(const dz_supervisor *it, const dz_place *place)
 {
     return (unsigned)(place - it->places) + 1;
 }
@@ -49,7 +48,7 @@ bool dz_crew_settled(const dz_supervisor *it)
 
 /* --- birth --- */
 
-static void free_worker(dz_worker *worker)
+void dz_worker_free(dz_worker *worker)
 {
     if (worker->share)
         munmap(worker->share, sizeof *worker->share);
@@ -77,7 +76,7 @@ static int watch_channel(const dz_supervisor *it, dz_worker *worker)
 }
 
 /* Closing it is not enough while a worker just forked still has a copy. */
-static void unwatch_channel(const dz_supervisor *it, dz_worker *worker)
+void dz_worker_unwatch(const dz_supervisor *it, dz_worker *worker)
 {
     worker->hung_up = true;
     epoll_ctl(it->epoll_fd, EPOLL_CTL_DEL, worker->channel, NULL);
@@ -119,7 +118,7 @@ static int start_worker(dz_supervisor *it, dz_place *place, uint64_t now)
 fail:
     if (ends[1] >= 0)
         close(ends[1]);
-    free_worker(worker); /* closing the channel takes it out of epoll: nobody else has it */
+    dz_worker_free(worker); /* closing the channel takes it out of epoll: nobody else has it */
     return rc;
 }
 
@@ -131,7 +130,7 @@ static void start_due(dz_supervisor *it, dz_place *place, uint64_t now)
     uint64_t delay = dz_restart_after_failed_fork(&place->restart);
     place->due = now + delay;
     dz_core_log(it->core, 50, "worker %u could not be started: %s; trying again in %llu ms",
-                number_of(it, place), dz_strerror(rc), (unsigned long long)(delay / DZ_MS));
+                dz_place_number(it, place), dz_strerror(rc), (unsigned long long)(delay / DZ_MS));
 }
 
 /* --- replacement: one place at a time, so that the others serve --- */
@@ -164,7 +163,7 @@ static void renew_next(dz_supervisor *it)
 
 /* --- leaving --- */
 
-static void dismiss(const dz_supervisor *it, dz_worker *worker)
+void dz_worker_dismiss(const dz_supervisor *it, dz_worker *worker)
 {
     if (worker->state != DZ_WORKER_LEAVING) {
         worker->state = DZ_WORKER_LEAVING;
@@ -174,24 +173,12 @@ static void dismiss(const dz_supervisor *it, dz_worker *worker)
     shutdown(worker->channel, SHUT_WR);
 }
 
-/* Takes a worker out of its place, which is to get another one at `due`. */
-static void leave_place(dz_worker *worker, uint64_t due)
-{
-    dz_place *place = worker->place;
-    if (place->old == worker)
-        place->old = NULL;
-    if (place->worker != worker)
-        return;
-    place->worker = NULL;
-    place->due = due;
-}
-
 void dz_crew_dismiss(dz_supervisor *it)
 {
     for (unsigned i = 0; i < it->count; i++)
         it->places[i] = (dz_place){.due = UINT64_MAX};
     for (dz_list *link = it->workers.next; link != &it->workers; link = link->next)
-        dismiss(it, DZ_CONTAINER(link, dz_worker, link));
+        dz_worker_dismiss(it, DZ_CONTAINER(link, dz_worker, link));
 }
 
 void dz_crew_kill(dz_supervisor *it)
@@ -213,161 +200,8 @@ static void kill_overdue(dz_supervisor *it, uint64_t now)
         worker->killed = true;
         worker->kill_at = UINT64_MAX;
         dz_core_log(it->core, 50, "worker %u (pid %d) did not end after --drain-timeout: killed",
-                    number_of(it, worker->place), (int)worker->pid);
+                    dz_place_number(it, worker->place), (int)worker->pid);
         kill(worker->pid, SIGKILL); /* not reaped yet: the pid is still its own */
-    }
-}
-
-/* --- what they say --- */
-
-static void note_ready(dz_supervisor *it, dz_worker *worker)
-{
-    if (worker->state != DZ_WORKER_STARTING)
-        return; /* dismissed meanwhile */
-    dz_place *place = worker->place;
-    worker->state = DZ_WORKER_READY;
-    it->ever_ready = true;
-    dz_restart_note_ready(&place->restart);
-    bool first = !it->announced && place->restart.deaths == 0;
-    if (!first && !it->core->settings.quiet)
-        dz_core_log(it->core, 30, "worker %u is ready (pid %d)", number_of(it, place),
-                    (int)worker->pid);
-    if (place->old) {
-        dz_worker *old = place->old;
-        place->old = NULL;
-        dismiss(it, old);
-    }
-}
-
-static void note_failed(dz_supervisor *it, dz_worker *worker, const char *why)
-{
-    worker->failed = true;
-    if (it->stopping)
-        return;
-    if (it->ever_ready)
-        dz_core_log(it->core, 50, "worker %u (pid %d): %s", number_of(it, worker->place),
-                    (int)worker->pid, why);
-    else
-        dz_supervisor_give_up(it, why); /* what one can't do at the start none can */
-}
-
-static void note_leaving(dz_supervisor *it, dz_worker *worker)
-{
-    if (worker->state != DZ_WORKER_LEAVING) {
-        leave_place(worker, it->stopping ? UINT64_MAX : 0);
-        if (!it->stopping)
-            dz_core_log(it->core, 40, "worker %u (pid %d) was told to stop: starting another",
-                        number_of(it, worker->place), (int)worker->pid);
-    }
-    dismiss(it, worker);
-}
-
-void dz_crew_listen(dz_supervisor *it, dz_worker *worker)
-{
-    char text[DZ_CHANNEL_TEXT];
-    for (;;) {
-        int what = dz_channel_hear(worker->channel, text);
-        if (what == DZ_SAYS_READY) {
-            note_ready(it, worker);
-        } else if (what == DZ_SAYS_FAILED) {
-            note_failed(it, worker, text);
-        } else if (what == DZ_SAYS_LEAVING) {
-            note_leaving(it, worker);
-        } else if (what == -EAGAIN) {
-            return;
-        } else {
-            /* It is dying; SIGCHLD tells when it is dead. */
-            unwatch_channel(it, worker);
-            return;
-        }
-    }
-}
-
-/* --- death --- */
-
-static void describe_end(int status, char *text, size_t size)
-{
-    if (WIFSIGNALED(status)) {
-        const char *name = sigabbrev_np(WTERMSIG(status));
-        snprintf(text, size, "was killed by signal %d (SIG%s)", WTERMSIG(status),
-                 name ? name : "?");
-    } else {
-        snprintf(text, size, "exited with code %d", WEXITSTATUS(status));
-    }
-}
-
-/* It was not told to end. */
-static void note_death(dz_supervisor *it, dz_worker *worker, int status)
-{
-    dz_place *place = worker->place;
-    uint64_t now = dz_now(), lived = now - worker->born;
-    bool was_ready = worker->state == DZ_WORKER_READY, replaces = place->old != NULL;
-    uint64_t delay = 0;
-    char end[64], next[64] = "starting another now";
-    describe_end(status, end, sizeof end);
-    if (place->old == worker) {
-        snprintf(next, sizeof next, "its replacement is starting");
-        place->old = NULL;
-    } else if (replaces) {
-        snprintf(next, sizeof next, "the one it should replace goes on");
-        place->worker = place->old;
-        place->old = NULL;
-        for (unsigned i = 0; i < it->count; i++)
-            it->places[i].renew = false;
-    } else {
-        delay = dz_restart_after_death(&place->restart, lived, was_ready);
-        if (delay > 0)
-            snprintf(next, sizeof next, "starting another in %llu ms",
-                     (unsigned long long)(delay / DZ_MS));
-        leave_place(worker, now + delay);
-    }
-    if (place->restart.failed_starts >= DZ_START_TRIES && !dz_crew_serves(it)) {
-        char why[160];
-        snprintf(why, sizeof why, "no worker could be started: the last one %s before it was ready",
-                 end);
-        dz_supervisor_give_up(it, why);
-        return;
-    }
-    dz_core_log(it->core, 50, "worker %u (pid %d) %s after %llu.%03llu s%s: %s",
-                number_of(it, place), (int)worker->pid, end, (unsigned long long)(lived / DZ_SEC),
-                (unsigned long long)(lived % DZ_SEC / DZ_MS),
-                was_ready ? "" : ", before it was ready", next);
-}
-
-static void note_end(dz_supervisor *it, dz_worker *worker, int status)
-{
-    if (worker->state != DZ_WORKER_LEAVING) {
-        note_death(it, worker, status);
-        return;
-    }
-    if (status == 0 || worker->failed)
-        return;
-    char end[64];
-    describe_end(status, end, sizeof end);
-    if (!worker->killed)
-        dz_core_log(it->core, 50, "worker %u (pid %d) %s while it was stopping",
-                    number_of(it, worker->place), (int)worker->pid, end);
-    if (it->stopping)
-        it->exit_code = 1;
-}
-
-void dz_crew_reap(dz_supervisor *it)
-{
-    dz_list *next;
-    for (dz_list *link = it->workers.next; link != &it->workers; link = next) {
-        next = link->next;
-        dz_worker *worker = DZ_CONTAINER(link, dz_worker, link);
-        int status = 0;
-        /* By pid: the program may have children of its own. */
-        pid_t ended = waitpid(worker->pid, &status, WNOHANG);
-        if (ended == 0 || (ended < 0 && errno == EINTR))
-            continue;
-        if (!worker->hung_up)
-            dz_crew_listen(it, worker); /* its last words: why it could not start */
-        if (!worker->hung_up)           /* a process of its own has the other end */
-            unwatch_channel(it, worker);
-        note_end(it, worker, status);
-        free_worker(worker);
     }
 }
 

@@ -87,10 +87,6 @@ int dz_supervise(dz_app *app, const char *program);
 void dz_crew_act(dz_supervisor *it, uint64_t now);
 /* When dz_crew_act has something to do; UINT64_MAX: never. */
 uint64_t dz_crew_next_due(const dz_supervisor *it);
-/* The worker's channel is readable or was closed. */
-void dz_crew_listen(dz_supervisor *it, dz_worker *worker);
-/* Waits for those that ended. */
-void dz_crew_reap(dz_supervisor *it);
 /* Replaces all workers, one after the other. */
 void dz_crew_renew(dz_supervisor *it);
 /* Tells all to finish their requests and end. */
@@ -102,6 +98,21 @@ dz_worker *dz_place_server(const dz_place *place);
 bool dz_crew_serves(const dz_supervisor *it);
 /* No worker is on its first way up. */
 bool dz_crew_settled(const dz_supervisor *it);
+
+/* The place's number in messages, from 1. */
+unsigned dz_place_number(const dz_supervisor *it, const dz_place *place);
+/* Tells a worker to finish its requests and end; harmless when it was told. */
+void dz_worker_dismiss(const dz_supervisor *it, dz_worker *worker);
+/* No more events of its channel. */
+void dz_worker_unwatch(const dz_supervisor *it, dz_worker *worker);
+void dz_worker_free(dz_worker *worker);
+
+/* --- reap.c: what they say and how they end --- */
+
+/* The worker's channel is readable or was closed. */
+void dz_crew_listen(dz_supervisor *it, dz_worker *worker);
+/* Waits for those that ended. */
+void dz_crew_reap(dz_supervisor *it);
 
 /* --- accept.c: the connections --- */
 
