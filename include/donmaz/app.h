@@ -96,7 +96,7 @@ DZ_API int dz_app_set(dz_app *app, const char *name, const char *value);
 /* Called when the options are known, before any socket is opened: the place to start what the
  * handlers need. A negative return ends dz_run. In every process of --processes. */
 DZ_API void dz_on_start(dz_app *app, int (*start)(dz_app *app, void *data));
-/* Called after the last request, before dz_run returns. */
+/* Called after the last request, before dz_run returns; in every process of --processes. */
 DZ_API void dz_on_stop(dz_app *app, void (*stop)(dz_app *app, void *data));
 
 /* --- running --- */
@@ -104,7 +104,9 @@ DZ_API void dz_on_stop(dz_app *app, void (*stop)(dz_app *app, void *data));
 /* Reads the settings (argv, then DONMAZ_*), listens, serves until SIGTERM or SIGINT, drains, and
  * frees the app and returns the exit code: 0, 1 when it could not run (the reason is on stderr), 2
  * for unusable arguments. A second signal ends at once. Blocks SIGTERM, SIGINT and SIGHUP in the
- * calling thread, ignores SIGPIPE, and reports stack overflows on SIGSEGV. */
+ * calling thread, ignores SIGPIPE, and reports stack overflows on SIGSEGV. With --processes it must
+ * be called before the program has other threads: it forks. Workers then end inside it, and what
+ * follows it happens once, in their supervisor. */
 DZ_API int dz_run(dz_app *app, int argc, char **argv);
 
 /* The same without signals, arguments and messages: starts the threads and returns. *port is set to

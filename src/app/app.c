@@ -439,7 +439,7 @@ int dz_app_start(dz_app *app, unsigned *port)
         (rc = make_server(core)) < 0 || (rc = make_pools(core)) < 0)
         return rc;
     if (core->adopt_fd >= 0) {
-        rc = dz_server_adopt_from(core->server, core->adopt_fd);
+        rc = dz_server_adopt_from(core->server, core->adopt_fd, core->given_back);
     } else {
         if (fd < 0)
             fd = dz_core_listen(core, port);
