@@ -97,10 +97,11 @@ void dz_app_free(dz_app *app)
     if (!app || app->parent)
         return;
     dz_core *core = app->core;
-    dz_server_free(core->server);
-    dz_runtime_free(core->runtime);
+    /* First the workers: one may still be in the call that told a loop of its last result. */
     dz_pool_free(core->medium);
     dz_pool_free(core->heavy);
+    dz_server_free(core->server);
+    dz_runtime_free(core->runtime);
     for (dz_list *link; (link = dz_list_shift(&core->routes));) {
         dz_route *route = DZ_CONTAINER(link, dz_route, link);
         free(route->label);
