@@ -1,6 +1,8 @@
 #include "http/conn.h"
 
+#include "base/clock.h"
 #include "base/io.h"
+#include "http/date.h"
 
 #include <donmaz/error.h>
 
@@ -16,6 +18,7 @@ enum {
     IN_FIRST = 8 << 10,      /* of the input buffer; grows to what a head may need */
     PIPELINE_OUT = 64 << 10, /* unsent replies above which no further request is begun */
     LINGER_BYTES = 16 << 20,
+    LINGER_TICK = 256 << 10, /* of them in one tick, so that an upload can't hold the loop */
 };
 static const uint64_t LINGER_NS = 5 * DZ_SEC;
 static const uint64_t DRAIN_FRESH_NS = DZ_SEC; /* for a request on its way when we drain */
@@ -339,12 +342,13 @@ void dz_conn_refuse(dz_conn *conn, int status)
     atomic_fetch_add_explicit(&server->stats.bad_requests, 1, memory_order_relaxed);
     conn->close_after = conn->must_linger = true;
     drop_input(conn);
-    char text[256];
+    char date[DZ_DATE_LEN], text[320];
+    const char *reason = dz_status_reason(status);
+    dz_date_format(date, (int64_t)(dz_clock(CLOCK_REALTIME_COARSE) / DZ_SEC));
     int len = snprintf(text, sizeof text,
-                       "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                       "HTTP/1.1 %d %s\r\nDate: %.*s\r\nContent-Type: text/plain; charset=utf-8\r\n"
                        "Content-Length: %zu\r\nConnection: close\r\n\r\n%s\n",
-                       status, dz_status_reason(status), strlen(dz_status_reason(status)) + 1,
-                       dz_status_reason(status));
+                       status, reason, DZ_DATE_LEN, date, strlen(reason) + 1, reason);
     dz_out *out = dz_out_copy(dz_slice_make(text, (size_t)len));
     if (out)
         dz_conn_queue(conn, out);
@@ -455,20 +459,25 @@ static bool step_request(dz_conn *conn)
     return false;
 }
 
-static bool step_linger(dz_conn *conn)
+/* Drops input until the client has read the reply and closes. */
+static void linger(dz_conn *conn)
 {
     char scratch[16 << 10];
-    if (!conn->readable)
-        return false;
-    size_t n = receive(conn, scratch, sizeof scratch);
-    if (conn->state == DZ_CONN_CLOSED)
-        return false;
-    conn->linger_left -= n < conn->linger_left ? n : conn->linger_left;
-    if (conn->input_ended || conn->linger_left == 0) {
-        dz_conn_close(conn);
-        return false;
+    for (size_t dropped = 0; conn->readable;) {
+        if (dropped >= LINGER_TICK) {
+            dz_conn_later(conn);
+            return;
+        }
+        size_t n = receive(conn, scratch, sizeof scratch);
+        if (conn->state == DZ_CONN_CLOSED)
+            return;
+        dropped += n;
+        conn->linger_left -= n < conn->linger_left ? n : conn->linger_left;
+        if (conn->input_ended || conn->linger_left == 0) {
+            dz_conn_close(conn);
+            return;
+        }
     }
-    return n > 0;
 }
 
 void dz_conn_advance(dz_conn *conn)
@@ -486,7 +495,8 @@ void dz_conn_advance(dz_conn *conn)
             again = false;
             break;
         case DZ_CONN_LINGER:
-            again = step_linger(conn);
+            linger(conn);
+            again = false;
             break;
         case DZ_CONN_CLOSED:
             again = false;
