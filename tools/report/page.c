@@ -1,0 +1,58 @@
+#include "page.h"
+
+#include <stddef.h>
+
+#define PAGE(name)                                                                                 \
+    extern const char dz_page_##name##_css[], dz_page_##name##_js[];                               \
+    extern const size_t dz_page_##name##_css_len, dz_page_##name##_js_len;
+PAGE(report)
+#undef PAGE
+
+static const struct {
+    const char *name, *css, *js;
+    const size_t *css_len, *js_len;
+} pages[] = {
+#define PAGE(kind, name)                                                                           \
+    [kind] = {#name, dz_page_##name##_css, dz_page_##name##_js, &dz_page_##name##_css_len,         \
+              &dz_page_##name##_js_len}
+    PAGE(DZ_PAGE_REPORT, report),
+#undef PAGE
+};
+
+static void put_escaped(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '<')
+            fputs("&lt;", out);
+        else if (*text == '&')
+            fputs("&amp;", out);
+        else
+            putc(*text, out);
+    }
+}
+
+void dz_page_begin(FILE *out, dz_page_kind kind, const char *title)
+{
+    /* The policy is what "self-contained" means: the browser itself refuses any request. */
+    fprintf(out,
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+            "<meta name=\"viewport\" content=\"width=device-width\">\n"
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+            "script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:\">\n"
+            "<link rel=\"icon\" href=\"data:,\">\n<title>donmaz %s: ",
+            pages[kind].name);
+    put_escaped(out, title);
+    fputs("</title>\n<style>", out);
+    fwrite(pages[kind].css, 1, *pages[kind].css_len, out);
+    fputs("</style>\n</head>\n<body>\n<main id=\"page\"></main>\n"
+          "<noscript>This page needs JavaScript to show its figures.</noscript>\n"
+          "<script type=\"application/json\" id=\"data\">",
+          out);
+}
+
+void dz_page_end(FILE *out, dz_page_kind kind)
+{
+    fputs("</script>\n<script>", out);
+    fwrite(pages[kind].js, 1, *pages[kind].js_len, out);
+    fputs("</script>\n</body>\n</html>\n", out);
+}
