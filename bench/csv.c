@@ -96,14 +96,15 @@ typedef struct contender {
     uint64_t best;
 } contender;
 
-static void measure(const char *title, dz_slice input, char separator)
+/* The kernels stop at malformed input, so alone they are measured only on what is made here. */
+static void measure(const char *title, dz_slice input, char separator, bool with_kernels)
 {
     contender all[8] = {{"memchr", run_memchr, NULL, 0},
                         {"memchr lines", run_lines, NULL, 0},
                         {"rows and fields", run_rows, NULL, 0}};
     size_t count = 3, kernels;
     const dz_csv_kernel_entry *entries = dz_csv_kernels(&kernels);
-    for (size_t i = 0; i < kernels; i++)
+    for (size_t i = 0; i < kernels && with_kernels; i++)
         if (dz_csv_kernel_supported(&entries[i]))
             all[count++] = (contender){entries[i].name, run_index, &entries[i], 0};
     for (int round = 0; round < ROUNDS; round++)
@@ -130,14 +131,14 @@ int main(int argc, char **argv)
             return 1;
         }
         const char *separator = argc > 2 ? argv[2] : ";";
-        measure(argv[1], input, separator[0]);
+        measure(argv[1], input, separator[0], false);
         return 0;
     }
     for (int quoted = 0; quoted < 2; quoted++) {
         dz_slice input = make_input(quoted);
         if (!input.ptr)
             return 1;
-        measure(quoted ? "quoted fields" : "plain fields", input, ';');
+        measure(quoted ? "quoted fields" : "plain fields", input, ';', true);
         free((char *)(uintptr_t)input.ptr);
     }
     return 0;

@@ -4,6 +4,7 @@
  * row, so a file may be larger than memory. */
 #include <donmaz/csv.h>
 #include <donmaz/json.h>
+#include <donmaz/utf8.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -154,23 +155,17 @@ static int put_object(conversion *job, dz_json *json)
     return 0;
 }
 
-/* The writer refused a row: finds the field it refused. */
+/* The writer refused a row: finds the bytes it refused. */
 static int report_utf8(conversion *job)
 {
     size_t at = job->row.start;
-    for (size_t i = 0; i < job->row.count; i++) {
-        dz_buf out = {0};
-        dz_json json;
-        dz_json_init(&json, &out, DZ_JSON_STRICT_UTF8);
-        dz_json_string(&json, job->row.fields[i].text);
-        int rc = dz_json_finish(&json);
-        dz_buf_release(&out);
-        if (rc == DZ_E_FORMAT) {
-            at = (size_t)(job->row.fields[i].text.ptr - job->csv.data);
+    while (at < job->row.end) {
+        int step = dz_utf8_sequence(job->csv.data + at, job->row.end - at);
+        if (step < 0)
             break;
-        }
+        at += (size_t)step;
     }
-    return report(job, at, "field is not UTF-8");
+    return report(job, at, "bytes that are not UTF-8");
 }
 
 static int put_row(conversion *job)

@@ -1,7 +1,7 @@
 // The report page: shows the document embedded in it, of `donmaz lab run` or `donmaz load`.
 import 'uplot/dist/uPlot.min.css';
-import './base.css';
-import './report.css';
+import './report/page.css';
+import './report/report.css';
 import uPlot from 'uplot';
 import { el } from './report/dom.js';
 import { showLab } from './report/lab.js';

@@ -52,6 +52,7 @@ typedef struct dz_csv_row {
     size_t cap;
     size_t count;      /* fields in the row, of which the first `cap` are stored; 0: a blank line */
     size_t start, end; /* the row's bytes in the input, without the line end */
+    bool ascii;        /* known to be ASCII throughout; false says nothing */
     dz_csv_problem problem; /* the first one */
     size_t problem_at;      /* its place in the input */
 } dz_csv_row;
@@ -74,6 +75,7 @@ typedef struct dz_csv {
     size_t window, scanned; /* the index counts from `window`; bytes before `scanned` are in it */
     bool stopped;           /* at the end, or at something malformed */
     uint64_t inside, after_cut, after_close;
+    uint64_t high; /* not 0: there may be bytes above 127 since `window` */
     uint32_t next, count;
     /* For dz_csv_where. */
     size_t counted, line_start;

@@ -376,6 +376,7 @@ static int make_runtime(dz_core *core)
         .rescue_max = (unsigned)settings->rescue_max,
         .demote_after_ns = settings->demote_after_ns,
         .demote_nice = (int)settings->demote_nice,
+        .backtrace_signal = core->backtrace_signal,
     };
     int error;
     core->runtime = dz_runtime_new(&options, &error);

@@ -17,7 +17,7 @@ typedef struct dz_settings {
     uint64_t body_max, head_max, connections_max, stack_size;
     uint64_t header_timeout_ns, idle_timeout_ns, body_timeout_ns, write_timeout_ns;
     uint64_t drain_timeout_ns;
-    bool quiet;
+    bool quiet, rescue_backtrace;
 } dz_settings;
 
 typedef struct dz_user_option {
@@ -48,6 +48,7 @@ typedef struct dz_core {
     dz_pool *medium, *heavy; /* run the handlers of learned and blocking routes */
     int listen_fd;           /* given by a supervisor, else -1 */
     int adopt_fd;
+    int backtrace_signal;          /* 0: none */
     _Atomic uint64_t next_warning; /* monotonic ns */
     _Atomic uint64_t warnings_held;
 } dz_core;
@@ -96,6 +97,8 @@ int dz_settings_parse(dz_app *app, int argc, char **argv);
 
 /* fault.c: reports a stack overflow by route. For dz_run. */
 void dz_fault_install(void);
+/* Installs the handler that notes where a rescued handler is; returns its signal. For dz_run. */
+int dz_fault_install_backtrace(void);
 
 /* run.c */
 int dz_core_listen(const dz_core *core, unsigned *port);

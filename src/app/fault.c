@@ -1,6 +1,6 @@
 #include "app/app.h"
 
-#include <errno.h>
+#include <execinfo.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,4 +48,33 @@ void dz_fault_install(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGSEGV, &action, NULL);
     sigaction(SIGBUS, &action, NULL);
+}
+
+/* --- where a rescued handler was --- */
+
+static void on_backtrace(int signal)
+{
+    (void)signal;
+    enum { OURS = 2 }; /* this function and the kernel's return from a signal */
+    void *frames[DZ_FIBER_TRACE + OURS];
+    dz_fiber *fiber = dz_fiber_current();
+    if (!fiber)
+        return; /* it came back meanwhile */
+    int count = backtrace(frames, DZ_FIBER_TRACE + OURS) - OURS;
+    if (count <= 0)
+        return;
+    memcpy(fiber->trace, frames + OURS, (size_t)count * sizeof *frames);
+    fiber->trace_count = count;
+}
+
+int dz_fault_install_backtrace(void)
+{
+    /* The first call loads the unwinder, which a signal handler must not do. */
+    void *frame;
+    (void)backtrace(&frame, 1);
+    int signal = SIGRTMIN + 7;
+    struct sigaction action = {.sa_handler = on_backtrace, .sa_flags = SA_RESTART | SA_ONSTACK};
+    sigemptyset(&action.sa_mask);
+    sigaction(signal, &action, NULL);
+    return signal;
 }

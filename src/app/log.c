@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 
+#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -9,12 +10,27 @@ void dz_core_log(dz_core *core, int level, const char *fmt, ...)
 {
     if (!core->on_log)
         return;
-    char text[512];
+    char text[1024];
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     core->on_log(core->log_context, level, text);
+}
+
+/* " at program+0x1234 ...": for addr2line -e program. */
+static void describe_trace(const dz_fiber *fiber, char *text, size_t room)
+{
+    size_t len = 0;
+    for (int i = 0; i < fiber->trace_count && len < room; i++) {
+        Dl_info info;
+        if (!dladdr(fiber->trace[i], &info) || !info.dli_fname)
+            continue;
+        const char *slash = strrchr(info.dli_fname, '/');
+        uintptr_t offset = (uintptr_t)fiber->trace[i] - (uintptr_t)info.dli_fbase;
+        len += (size_t)snprintf(text + len, room - len, "%s%s+0x%llx", len ? " " : "; it was at ",
+                                slash ? slash + 1 : info.dli_fname, (unsigned long long)offset);
+    }
 }
 
 /* At most one line a second; the next one says how many were held back. */
@@ -30,6 +46,9 @@ void dz_core_warn_rescue(dz_core *core, const dz_route *route, const dz_fiber *f
     if (held > 0)
         snprintf(more, sizeof more, " (and %llu more rescues since the last such line)",
                  (unsigned long long)held);
-    dz_core_log(core, 40, "%s computed %llu ms on the loop, which went on without it%s",
-                route->label, (unsigned long long)((fiber->wall_ns + DZ_MS / 2) / DZ_MS), more);
+    char trace[640] = "";
+    describe_trace(fiber, trace, sizeof trace);
+    dz_core_log(core, 40, "%s computed %llu ms on the loop, which went on without it%s%s",
+                route->label, (unsigned long long)((fiber->wall_ns + DZ_MS / 2) / DZ_MS), more,
+                trace);
 }

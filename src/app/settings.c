@@ -44,6 +44,7 @@ static const setting table[] = {
      "CPU time after which a rescued handler gets a lower\npriority (25ms)"},
     {"demote-nice", COUNT, AT(demote_nice), 0, 19, "N",
      "how much lower: added to its nice value; 0 never (5)"},
+    {"rescue-backtrace", FLAG, AT(rescue_backtrace), 0, 1, NULL, "log where a rescued handler was"},
     {"body-max", SIZE, AT(body_max), 0, FOREVER, "BYTES", "largest request body (1M)"},
     {"head-max", SIZE, AT(head_max), 256, 1 << 20, "BYTES", "largest request head (16k)"},
     {"connections-max", COUNT, AT(connections_max), 1, 1 << 24, "N",

@@ -17,7 +17,7 @@ static void log_to_stderr(void *context, int level, const char *message)
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     /* One write a line, so that threads and processes don't mix. Messages are ours: no escaping. */
-    char line[700];
+    char line[1280];
     int len = snprintf(
         line, sizeof line, "{\"level\":%d,\"time\":%lld,\"pid\":%d,\"msg\":\"%s\"}\n", level,
         (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000, (int)getpid(), message);
@@ -135,6 +135,8 @@ int dz_run(dz_app *app, int argc, char **argv)
     if (!app->core->on_log)
         dz_on_log(app, log_to_stderr, NULL);
     dz_fault_install();
+    if (app->core->settings.rescue_backtrace)
+        app->core->backtrace_signal = dz_fault_install_backtrace();
     rc = serve(app, program);
     dz_app_free(app);
     return rc;

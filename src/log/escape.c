@@ -1,6 +1,6 @@
 #include "log/line.h"
 
-#include "base/utf8.h"
+#include <donmaz/utf8.h>
 
 #include <stdint.h>
 
@@ -53,6 +53,7 @@ static size_t escape_one(char *out, const char *text, size_t len, size_t *taken)
         static const char replacement[] = {'\xef', '\xbf', '\xbd'};
         *taken = (size_t)-sequence;
         memcpy(out, replacement, sizeof replacement);
+        *taken = (size_t)-sequence;
         return sizeof replacement;
     }
     *taken = (size_t)sequence;

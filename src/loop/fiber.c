@@ -81,6 +81,7 @@ dz_fiber *dz_fiber_new(dz_loop *loop)
     }
     fiber->wall_ns = fiber->cpu_ns = 0;
     fiber->measure_cpu = fiber->rescued = fiber->demoted = false;
+    fiber->trace_count = 0;
     fiber->dispatch = NULL;
     return fiber;
 }

@@ -29,6 +29,8 @@ typedef struct dz_fiber dz_fiber;
 typedef void dz_fiber_fn(dz_fiber *fiber);
 typedef void dz_fiber_after(dz_loop *loop, dz_fiber *fiber);
 
+enum { DZ_FIBER_TRACE = 16 };
+
 struct dz_fiber {
     dz_context context;
     char *stack; /* lowest usable byte; the page below is the guard */
@@ -50,6 +52,8 @@ struct dz_fiber {
     bool measure_cpu; /* measure each stretch: costs two system calls */
     bool rescued;     /* the loop left a thread on which it was computing */
     bool demoted;     /* and that thread was given a lower priority */
+    int trace_count;  /* where it was then, when that was asked for: innermost first */
+    void *trace[DZ_FIBER_TRACE];
 
     void *sanitizer_fake_stack;
     unsigned valgrind_stack;

@@ -35,10 +35,17 @@ int dz_loop_init(dz_loop *loop, dz_runtime *runtime, unsigned index, size_t stac
     dz_list_init(&loop->deferred);
     dz_list_init(&loop->free_fibers);
     set_now(loop);
-    int rc;
+    loop->epoll_fd = -1;
+    int rc = DZ_E_NOMEM;
+    loop->stats.lag = dz_histogram_new();
+    loop->stats.stalls = dz_histogram_new();
+    if (!loop->stats.lag || !loop->stats.stalls)
+        goto fail;
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (loop->epoll_fd < 0)
-        return -errno;
+    if (loop->epoll_fd < 0) {
+        rc = -errno;
+        goto fail;
+    }
     loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (loop->wake_fd < 0) {
         rc = -errno;
@@ -58,6 +65,8 @@ void dz_loop_close(dz_loop *loop)
     for (dz_list *link; (link = dz_list_shift(&loop->free_fibers));)
         dz_fiber_destroy(DZ_CONTAINER(link, dz_fiber, link));
     dz_heap_close(&loop->timers);
+    dz_histogram_free(loop->stats.lag);
+    dz_histogram_free(loop->stats.stalls);
     if (loop->wake_fd >= 0)
         close(loop->wake_fd);
     if (loop->epoll_fd >= 0)
@@ -128,19 +137,11 @@ void dz_timer_stop(dz_loop *loop, dz_timer *timer)
     publish_next_due(loop);
 }
 
-static void raise_to(_Atomic uint64_t *max, uint64_t value)
-{
-    if (value > atomic_load_explicit(max, RELAXED))
-        atomic_store_explicit(max, value, RELAXED);
-}
-
 static void run_timers(dz_loop *loop)
 {
     dz_heap_node *first;
     while ((first = dz_heap_min(&loop->timers)) && first->key <= loop->now) {
-        uint64_t lag = loop->now - first->key;
-        atomic_store_explicit(&loop->stats.lag_ns, lag, RELAXED);
-        raise_to(&loop->stats.lag_max_ns, lag);
+        dz_histogram_put(loop->stats.lag, loop->now - first->key);
         dz_timer *timer = DZ_CONTAINER(first, dz_timer, node);
         dz_heap_remove(&loop->timers, first);
         timer->fn(loop, timer);
@@ -235,16 +236,10 @@ void dz_loop_unpin(dz_loop *loop)
     atomic_store_explicit(&loop->owner, dz_thread_self()->word, memory_order_release);
 }
 
-static void count_stall(dz_loop *loop, uint64_t ns)
+void dz_loop_note_stall(dz_loop *loop, uint64_t ns)
 {
-    if (ns < STALL_NS)
-        return;
-    dz_loop_stats *stats = &loop->stats;
-    atomic_store_explicit(&stats->stalls, atomic_load_explicit(&stats->stalls, RELAXED) + 1,
-                          RELAXED);
-    atomic_store_explicit(&stats->stall_ns, atomic_load_explicit(&stats->stall_ns, RELAXED) + ns,
-                          RELAXED);
-    raise_to(&stats->stall_max_ns, ns);
+    if (ns >= STALL_NS)
+        dz_histogram_put(loop->stats.stalls, ns);
 }
 
 static void run_after(dz_loop *loop, dz_msg *msg)
@@ -277,7 +272,7 @@ static bool run_fiber(dz_loop *loop, dz_thread *thread, dz_fiber *fiber)
     if (dz_loop_pin(loop)) {
         thread->loop = NULL;
         atomic_store_explicit(&loop->mark, end, RELAXED);
-        count_stall(loop, end - start);
+        dz_loop_note_stall(loop, end - start);
         fiber->after(loop, fiber);
         return true;
     }

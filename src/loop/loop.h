@@ -23,6 +23,7 @@
 #include "base/list.h"
 #include "loop/fiber.h"
 #include "loop/inbox.h"
+#include "metrics/histogram.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -59,11 +60,9 @@ enum { DZ_LOOP_BATCH = 256, DZ_LOOP_FREE_FIBERS = 256 };
 /* Counters a loop keeps for metrics: written by the owner, read by anyone. */
 typedef struct dz_loop_stats {
     _Atomic uint64_t ticks;
-    _Atomic uint64_t stalls;   /* handlers that held the loop for 1 ms or more */
-    _Atomic uint64_t stall_ns; /* for how long in all */
-    _Atomic uint64_t stall_max_ns;
-    _Atomic uint64_t lag_ns; /* how late the last timer fired */
-    _Atomic uint64_t lag_max_ns;
+    dz_histogram *lag;    /* how late timers fired, ns */
+    dz_histogram *stalls; /* how long handlers held the loop, ns, from 1 ms on; with rescue, until
+                             it was taken away */
     _Atomic uint64_t rescues;
     _Atomic uint64_t rescues_capped; /* stalls left alone because rescue_max was reached */
     _Atomic uint64_t rescues_failed; /* stalls left alone because no thread could be started */
@@ -110,6 +109,9 @@ bool dz_loop_carry(dz_loop *loop, dz_thread *thread);
 
 /* On the loop: carry returns at the end of this tick. */
 void dz_loop_stop(dz_loop *loop);
+
+/* Counts a stall of `ns`. By the thread that owns the loop, or has just taken it away. */
+void dz_loop_note_stall(dz_loop *loop, uint64_t ns);
 
 /* Any thread: msg->fn runs on the loop soon. Never fails; msg must live until then. */
 void dz_loop_post(dz_loop *loop, dz_msg *msg);

@@ -22,6 +22,7 @@ typedef struct dz_runtime_options {
     unsigned rescue_max;      /* rescued handlers that may run at a time */
     uint64_t demote_after_ns; /* CPU time after which a rescued handler is demoted */
     int demote_nice;          /* by how much; 0: never */
+    int backtrace_signal;     /* sent to a thread whose handler was rescued; 0: none */
 } dz_runtime_options;
 
 enum dz_thread_state { DZ_THREAD_STANDBY, DZ_THREAD_CARRYING, DZ_THREAD_STRAY };

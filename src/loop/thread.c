@@ -107,11 +107,20 @@ static void serve(dz_thread *thread)
     }
 }
 
+static void allow_backtrace(int signal)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    if (signal && sigaddset(&set, signal) == 0)
+        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
 static void *thread_main(void *arg)
 {
     dz_thread *thread = arg;
     dz_runtime *runtime = thread->runtime;
     dz_thread_enter(thread);
+    allow_backtrace(runtime->options.backtrace_signal);
     pthread_mutex_lock(&runtime->lock);
     serve(thread);
     dz_list_remove(&thread->link);

@@ -96,6 +96,9 @@ static void take_over(dz_runtime *runtime, dz_loop *loop, dz_watchdog_view *view
         return;
     }
     add_one(&loop->stats.rescues);
+    dz_loop_note_stall(loop, dz_now() - view->since);
+    if (runtime->options.backtrace_signal)
+        pthread_kill(stuck->handle, runtime->options.backtrace_signal);
     stuck->state = DZ_THREAD_STRAY;
     /* What it used before we first looked at it is not known, but hardly less than the time. */
     uint64_t before = view->at - view->since;

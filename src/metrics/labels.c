@@ -1,6 +1,6 @@
 #include "metrics/registry.h"
 
-#include "base/utf8.h"
+#include <donmaz/utf8.h>
 
 #include <stdlib.h>
 

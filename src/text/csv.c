@@ -39,6 +39,7 @@ static void restart_index(dz_csv *csv, size_t at)
     csv->stopped = false;
     csv->inside = csv->after_close = 0;
     csv->after_cut = 1;
+    csv->high = 0;
 }
 
 void dz_csv_seek(dz_csv *csv, size_t offset)
@@ -48,13 +49,15 @@ void dz_csv_seek(dz_csv *csv, size_t offset)
 }
 
 /* Tries to have something in the index again. False at the end or at something malformed. */
-static bool refill_index(dz_csv *csv)
+static bool refill_index(dz_csv *csv, dz_csv_row *row)
 {
     dz_csv_kernel *run = dz_csv_kernel_chosen()->run;
     while (!csv->stopped) {
         csv->window = csv->scanned;
         csv->next = csv->count = 0;
+        csv->high = 0;
         run(csv);
+        row->ascii = row->ascii && csv->high == 0;
         if (csv->count > 0)
             return true;
     }
@@ -102,6 +105,7 @@ static size_t read_odd_field(dz_csv *csv, dz_csv_row *row, size_t start)
 {
     const char *data = csv->data;
     size_t at = start;
+    row->ascii = false;
     bool quoted = start < csv->len && data[start] == '"';
     if (quoted) {
         at = find_closing(csv, start);
@@ -188,12 +192,13 @@ int dz_csv_next(dz_csv *csv, dz_csv_row *row)
     size_t at = csv->at;
     row->count = 0;
     row->start = at;
+    row->ascii = csv->high == 0;
     row->problem = DZ_CSV_OK;
     row->problem_at = at;
     if (at >= csv->len)
         return 0;
     for (;;) {
-        if (csv->next < csv->count || refill_index(csv)) {
+        if (csv->next < csv->count || refill_index(csv, row)) {
             if (!take_indexed(csv, row, &at))
                 continue;
         } else {

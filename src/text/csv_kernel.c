@@ -11,6 +11,7 @@
 
 typedef struct block_bits {
     uint64_t quotes, cuts;
+    uint64_t high; /* not 0: a byte is above 127; which one, it does not tell */
 } block_bits;
 
 typedef block_bits classify_block(const char *at, char separator);
@@ -47,6 +48,7 @@ ALWAYS_INLINE void append_bits(dz_csv *csv, uint64_t bits, uint32_t base)
 ALWAYS_INLINE void add_block(dz_csv *csv, block_bits block, uint64_t valid, prefix_xor *prefix)
 {
     uint32_t base = (uint32_t)(csv->scanned - csv->window);
+    csv->high |= block.high;
     uint64_t cuts = block.cuts, closing = 0;
     if (block.quotes | csv->inside | csv->after_close) {
         uint64_t inside = prefix(block.quotes) ^ csv->inside;
@@ -116,11 +118,13 @@ static void run_scalar(dz_csv *csv)
         if (left >= DZ_CSV_BLOCK && base + DZ_CSV_BLOCK > DZ_CSV_WINDOW)
             return;
         size_t n = left < DZ_CSV_BLOCK ? left : DZ_CSV_BLOCK;
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n; i++) {
+            csv->high |= (unsigned char)csv->data[csv->scanned + i] & 0x80;
             if (!step(csv, csv->data[csv->scanned + i], (uint32_t)(base + i))) {
                 csv->stopped = true;
                 return;
             }
+        }
         csv->scanned += n;
         left -= n;
         csv->stopped = n < DZ_CSV_BLOCK;
@@ -130,7 +134,7 @@ static void run_scalar(dz_csv *csv)
 #if defined(__x86_64__)
 ALWAYS_INLINE block_bits classify_sse2(const char *at, char separator)
 {
-    block_bits bits = {0, 0};
+    block_bits bits = {0};
     for (size_t i = 0; i < 4; i++) {
         __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(at + 16 * i));
         __m128i cuts = _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('\n')),
@@ -139,6 +143,7 @@ ALWAYS_INLINE block_bits classify_sse2(const char *at, char separator)
         __m128i quotes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('"'));
         bits.cuts |= (uint64_t)(uint32_t)_mm_movemask_epi8(cuts) << (16 * i);
         bits.quotes |= (uint64_t)(uint32_t)_mm_movemask_epi8(quotes) << (16 * i);
+        bits.high |= (uint64_t)(uint32_t)_mm_movemask_epi8(bytes);
     }
     return bits;
 }
@@ -152,7 +157,7 @@ static void run_sse2(dz_csv *csv)
 
 TARGET_AVX2 static inline block_bits classify_avx2(const char *at, char separator)
 {
-    block_bits bits = {0, 0};
+    block_bits bits = {0};
     for (size_t i = 0; i < 2; i++) {
         __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)(at + 32 * i));
         __m256i cuts = _mm256_or_si256(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('\n')),
@@ -161,6 +166,7 @@ TARGET_AVX2 static inline block_bits classify_avx2(const char *at, char separato
         __m256i quotes = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('"'));
         bits.cuts |= (uint64_t)(uint32_t)_mm256_movemask_epi8(cuts) << (32 * i);
         bits.quotes |= (uint64_t)(uint32_t)_mm256_movemask_epi8(quotes) << (32 * i);
+        bits.high |= (uint64_t)(uint32_t)_mm256_movemask_epi8(bytes);
     }
     return bits;
 }
@@ -192,15 +198,17 @@ ALWAYS_INLINE uint64_t movemask(uint8x16_t a, uint8x16_t b, uint8x16_t c, uint8x
 
 ALWAYS_INLINE block_bits classify_neon(const char *at, char separator)
 {
-    uint8x16_t cuts[4], quotes[4];
+    uint8x16_t cuts[4], quotes[4], high = vdupq_n_u8(0);
     for (size_t i = 0; i < 4; i++) {
         uint8x16_t bytes = vld1q_u8((const uint8_t *)at + 16 * i);
         cuts[i] = vorrq_u8(vceqq_u8(bytes, vdupq_n_u8('\n')), vceqq_u8(bytes, vdupq_n_u8('\r')));
         cuts[i] = vorrq_u8(cuts[i], vceqq_u8(bytes, vdupq_n_u8((uint8_t)separator)));
         quotes[i] = vceqq_u8(bytes, vdupq_n_u8('"'));
+        high = vorrq_u8(high, bytes);
     }
     return (block_bits){.cuts = movemask(cuts[0], cuts[1], cuts[2], cuts[3]),
-                        .quotes = movemask(quotes[0], quotes[1], quotes[2], quotes[3])};
+                        .quotes = movemask(quotes[0], quotes[1], quotes[2], quotes[3]),
+                        .high = vmaxvq_u8(high) & 0x80};
 }
 
 static void run_neon(dz_csv *csv)

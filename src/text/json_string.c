@@ -1,6 +1,7 @@
 /* Escapes strings (RFC 8259, 7) and keeps them well-formed UTF-8 (8.1). */
-#include "base/utf8.h"
 #include "text/json_write.h"
+
+#include <donmaz/utf8.h>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>

@@ -212,14 +212,17 @@ int load_plan_finish(load_plan *plan, const load_cli *cli)
     if (amount < plan->group_count)
         return dz_usage(LOAD_TOOL, "%llu requests can't be shared among %zu URLs",
                         (unsigned long long)amount, plan->group_count);
-    size_t from = 0, all = plan->connections;
+    size_t from = 0, all = plan->connections, paced = 0;
+    for (size_t i = 0; i < plan->group_count; i++)
+        paced += plan->groups[i].rate > 0 ? 0 : plan->groups[i].connections;
     plan->connections = 0;
     for (size_t i = 0; i < plan->group_count; i++) {
         load_group *group = &plan->groups[i];
         group->amount = amount == UINT64_MAX ? amount : part(amount, from, group->connections, all);
-        group->rate = cli->connection_rate > 0
-                          ? cli->connection_rate * (double)group->connections
-                          : cli->overall_rate * (double)group->connections / (double)all;
+        if (group->rate <= 0) /* a scenario's endpoint may have its own */
+            group->rate = cli->connection_rate > 0
+                              ? cli->connection_rate * (double)group->connections
+                              : cli->overall_rate * (double)group->connections / (double)paced;
         from += group->connections;
         if (group->amount < group->connections) /* more could never be used */
             group->connections = group->amount > 0 ? group->amount : 1;
@@ -248,6 +251,7 @@ void load_plan_free(load_plan *plan)
         free(plan->origins[i].port);
         free(plan->origins[i].authority);
     }
+    free(plan->name_owned);
     free(plan->endpoints);
     free(plan->origins);
     free(plan->groups);

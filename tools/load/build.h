@@ -39,6 +39,10 @@ int load_plan_resolve(load_plan *plan);
 /* Appends a whole file. 0, -errno, or DZ_E_NOMEM. */
 int load_read_file(const char *path, dz_buf *out);
 
+/* Puts host and port where the URL left them out: from the command after -- or $PORT. `text` is
+ * the URL as given, for the message. */
+int load_url_complete(load_url *url, const load_cli *cli, const char *text);
+
 /* Splits "Name: value" or "Name=value". False: neither. */
 bool load_field_parse(const char *text, load_field *out);
 

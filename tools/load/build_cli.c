@@ -66,8 +66,7 @@ static int read_body(common_parts *parts, const load_cli *cli)
     return rc < 0 ? dz_usage(LOAD_TOOL, "out of memory") : DZ_OPTIONS_OK;
 }
 
-/* Puts host and port where the URL left them out: from --on-port's command or $PORT. */
-static int complete_url(load_url *url, const load_cli *cli, const char *text)
+int load_url_complete(load_url *url, const load_cli *cli, const char *text)
 {
     const char *port = getenv("PORT");
     uint64_t number;
@@ -101,7 +100,7 @@ static int add_url(load_plan *plan, const load_cli *cli, const common_parts *par
     const char *why;
     if (load_url_parse(text, &spec.url, &why) < 0)
         return dz_usage(LOAD_TOOL, "'%s': %s", text, why);
-    int rc = complete_url(&spec.url, cli, text);
+    int rc = load_url_complete(&spec.url, cli, text);
     if (rc != DZ_OPTIONS_OK)
         return rc;
     plan->groups[plan->group_count++] = (load_group){.first_endpoint = plan->endpoint_count,

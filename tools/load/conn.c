@@ -24,6 +24,16 @@ static load_record *first_record(const load_conn *conn)
     return &conn->engine->records[conn->group->plan->first_endpoint];
 }
 
+/* Every change of state goes through here, to keep count of the connections under way. */
+static void set_state(load_conn *conn, load_conn_state state)
+{
+    bool was = conn->state == LOAD_CONNECTING || conn->state == LOAD_HANDSHAKE;
+    bool is = state == LOAD_CONNECTING || state == LOAD_HANDSHAKE;
+    conn->group->opening += is;
+    conn->group->opening -= was;
+    conn->state = state;
+}
+
 static void close_socket(load_conn *conn)
 {
     if (conn->ssl)
@@ -43,7 +53,7 @@ void load_conn_end(load_conn *conn)
         return;
     close_socket(conn);
     dz_heap_remove(&conn->engine->retries, &conn->retry);
-    conn->state = LOAD_ENDED;
+    set_state(conn, LOAD_ENDED);
     conn->engine->ended++;
 }
 
@@ -83,7 +93,7 @@ void load_conn_open(load_conn *conn, uint64_t now)
     load_origin *origin = origin_of(conn);
     conn->opened = now;
     conn->answered = conn->sent_here = 0;
-    conn->state = LOAD_CONNECTING;
+    set_state(conn, LOAD_CONNECTING);
     load_response_reset(&conn->response);
     if (conn->tries == 0)
         conn->address = atomic_load_explicit(&origin->preferred, memory_order_relaxed);
@@ -98,16 +108,17 @@ static void retry_later(load_conn *conn, uint64_t now)
     enum { LONGEST_SHIFT = 7 };
     unsigned shift = conn->fails < LONGEST_SHIFT ? conn->fails : LONGEST_SHIFT;
     conn->fails++;
-    conn->state = LOAD_WAITING;
+    set_state(conn, LOAD_WAITING);
     /* The heap has room for every connection, so this can't fail. */
     dz_heap_insert(&conn->engine->retries, &conn->retry, now + (DZ_MS << shift));
 }
 
+/* Whether another socket would have something to send: those being opened come first. */
 static bool may_send_more(const load_conn *conn)
 {
     const load_engine *engine = conn->engine;
     return !engine->over && conn->sent_ever < engine->plan->most_per_connection &&
-           (!engine->counting || conn->group->budget > 0);
+           (!engine->counting || conn->group->budget > conn->group->opening);
 }
 
 static void count_failures(load_conn *conn, uint64_t count)
@@ -129,6 +140,7 @@ void load_conn_connect_failed(load_conn *conn, load_failure failure, int error, 
     load_engine *engine = conn->engine;
     load_origin *origin = origin_of(conn);
     close_socket(conn);
+    set_state(conn, LOAD_IDLE);
     if (failure == LOAD_FAIL_ERRNO && !of_our_making(error) &&
         ++conn->tries < origin->address_count) {
         conn->address = (conn->address + 1) % origin->address_count;
@@ -162,7 +174,7 @@ void load_conn_established(load_conn *conn, uint64_t now)
     atomic_store_explicit(&origin->preferred, conn->address, memory_order_relaxed);
     conn->tries = 0;
     if (origin->tls && conn->state == LOAD_CONNECTING) {
-        conn->state = LOAD_HANDSHAKE;
+        set_state(conn, LOAD_HANDSHAKE);
         if (!load_tls_start(conn)) {
             load_conn_connect_failed(conn, LOAD_FAIL_TLS, 0, now);
             return;
@@ -176,7 +188,7 @@ void load_conn_established(load_conn *conn, uint64_t now)
             return;
     }
     atomic_store_explicit(&origin->reached, true, memory_order_relaxed);
-    conn->state = LOAD_OPEN;
+    set_state(conn, LOAD_OPEN);
     load_conn_pump(conn);
 }
 

@@ -261,6 +261,10 @@ static bool take_bytes(load_conn *conn, const char *data, size_t len, uint64_t n
         load_conn_renew(conn, now);
         return false;
     }
+    if (conn->count == 0 && conn->sent_ever >= plan->most_per_connection) {
+        load_conn_end(conn);
+        return false;
+    }
     return true;
 }
 

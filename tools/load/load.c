@@ -2,6 +2,8 @@
 #include "load/build.h"
 #include "load/report.h"
 #include "load/run.h"
+#include "load/scenario.h"
+#include "load/start.h"
 
 #include <donmaz/error.h>
 
@@ -128,7 +130,7 @@ static int verdict(const load_session *session)
                        t->class_count > 0
                            ? load_failure_text(t->classes[0].failure, t->classes[0].error)
                            : "");
-    return DZ_EXIT_OK;
+    return DZ_OPTIONS_OK;
 }
 
 static int check_outputs(const load_cli *cli)
@@ -138,7 +140,7 @@ static int check_outputs(const load_cli *cli)
     int rc = load_check_conditions(&cli->fail_if);
     for (size_t i = 0; i < OUTPUTS && rc == DZ_OPTIONS_OK; i++)
         rc = check_output(&outputs[i]);
-    return rc;
+    return rc == DZ_OPTIONS_OK && cli->compare ? load_check_comparison(cli->compare) : rc;
 }
 
 static int run_session(load_session *session, load_plan *plans, size_t count, int pid)
@@ -155,22 +157,86 @@ static int run_session(load_session *session, load_plan *plans, size_t count, in
     return rc;
 }
 
-static int load_urls(load_cli *cli, load_feed_rows *rows, int pid)
+/* The sum of all phases. */
+static int add_up(load_session *session, load_result *sum)
+{
+    if (session->phase_count == 1) {
+        session->total = &session->phases[0];
+        return DZ_OPTIONS_OK;
+    }
+    session->total = sum;
+    sum->plan = session->phases[0].plan;
+    for (size_t i = 0; i < session->phase_count; i++)
+        if (load_result_add(sum, &session->phases[i]) < 0)
+            return dz_usage(LOAD_TOOL, "out of memory while adding up the phases");
+    return DZ_OPTIONS_OK;
+}
+
+static int run_plans(const load_cli *cli, load_plan *plans, size_t count, int pid)
+{
+    load_result sum = {0};
+    load_session session = {.cli = cli, .phases = calloc(count, sizeof(load_result))};
+    if (!session.phases)
+        return dz_usage(LOAD_TOOL, "out of memory");
+    int rc = run_session(&session, plans, count, pid);
+    /* A target that died between phases: what was measured before is still worth reporting. */
+    if (session.phase_count > 0) {
+        int reported = add_up(&session, &sum);
+        if (reported == DZ_OPTIONS_OK)
+            reported = report(&session);
+        if (reported == DZ_OPTIONS_OK)
+            reported = verdict(&session);
+        rc = rc == DZ_OPTIONS_OK ? reported : rc;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (session.phases[i].plan)
+            load_result_free(&session.phases[i]);
+    if (sum.plan)
+        load_result_free(&sum);
+    free(session.phases);
+    return rc;
+}
+
+static int run_urls(const load_cli *cli, load_feed_rows *rows, int pid)
 {
     load_plan plan;
-    load_result result = {0};
-    load_session session = {.cli = cli, .phases = &result, .total = &result};
     int rc = load_plan_from_cli(&plan, cli, rows);
     if (rc != DZ_OPTIONS_OK)
         return rc;
-    rc = run_session(&session, &plan, 1, pid);
-    if (rc == DZ_OPTIONS_OK)
-        rc = report(&session);
-    if (rc == DZ_OPTIONS_OK)
-        rc = verdict(&session);
-    if (result.plan)
-        load_result_free(&result);
+    rc = pid < 0 ? DZ_OPTIONS_OK : run_plans(cli, &plan, 1, pid);
     load_plan_free(&plan);
+    return rc;
+}
+
+static int run_scenario(load_cli *cli, load_feed_rows *rows, int pid)
+{
+    load_scenario scenario;
+    int rc = load_scenario_read(&scenario, cli, rows);
+    if (rc != DZ_OPTIONS_OK)
+        return rc;
+    cli->title = cli->title ? cli->title : scenario.title;
+    rc = pid < 0 ? DZ_OPTIONS_OK : run_plans(cli, scenario.plans, scenario.count, pid);
+    cli->title = cli->title == scenario.title ? NULL : cli->title;
+    load_scenario_free(&scenario);
+    return rc;
+}
+
+/* pid < 0: only checks that everything can be understood. */
+static int run(load_cli *cli, load_feed_rows *rows, int pid)
+{
+    return cli->scenario ? run_scenario(cli, rows, pid) : run_urls(cli, rows, pid);
+}
+
+static int run_with_target(load_cli *cli, load_feed_rows *rows)
+{
+    load_started started;
+    int rc = run(cli, rows, -1); /* a typing error must not start anything */
+    if (rc == DZ_OPTIONS_OK)
+        rc = load_start_target(&started, cli);
+    if (rc != DZ_OPTIONS_OK)
+        return rc;
+    rc = run(cli, rows, started.target.pid);
+    load_stop_target(&started);
     return rc;
 }
 
@@ -180,12 +246,13 @@ static int load_main(load_cli *cli)
     char why[200] = "";
     if (cli->data && load_rows_read(&rows, cli->data, why, sizeof why) < 0)
         return dz_usage(LOAD_TOOL, "--data '%s': %s", cli->data, why);
+    load_feed_rows *given = cli->data ? &rows : NULL;
     int rc = check_outputs(cli);
     if (rc == DZ_OPTIONS_OK)
-        rc = load_urls(cli, cli->data ? &rows : NULL, (int)cli->pid);
+        rc = cli->operands.command ? run_with_target(cli, given) : run(cli, given, (int)cli->pid);
     if (cli->data)
         load_rows_free(&rows);
-    return rc;
+    return rc == DZ_OPTIONS_OK ? DZ_EXIT_OK : rc;
 }
 
 int dz_tool_load(int argc, char **argv)

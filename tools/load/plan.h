@@ -58,7 +58,8 @@ typedef struct load_tls_options {
 } load_tls_options;
 
 typedef struct load_plan {
-    const char *name; /* of the phase; NULL when there is only one */
+    const char *name; /* of the phase; NULL without phases */
+    char *name_owned; /* the memory behind it */
     load_origin *origins;
     size_t origin_count;
     load_endpoint *endpoints;

@@ -32,6 +32,7 @@ int load_write_csv(const load_session *session, FILE *out);
 int load_write_latencies(const load_session *session, FILE *out);
 
 /* Differences from an earlier JSON. DZ_OPTIONS_OK, or the exit code after one line on stderr. */
+int load_check_comparison(const char *base_file); /* before the run: can it be read? */
 int load_print_comparison(const load_session *session, const char *base_file, FILE *out);
 
 /* --fail-if: whether the expressions can be read (before the run), and whether one holds (after

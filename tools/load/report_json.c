@@ -160,7 +160,7 @@ static json_t *endpoints_json(const load_result *r)
 static json_t *target_json(const load_target_usage *u)
 {
     json_t *samples = json_array();
-    for (size_t i = 0; i < u->count; i++)
+    for (size_t i = 0; u->samples && i < u->count; i++)
         json_array_append_new(samples, json_pack("{s:o,s:o,s:o}", "t_ms",
                                                  rounded((double)u->samples[i].at / 1e6),
                                                  "cpu_percent", rounded(u->samples[i].cpu_percent),

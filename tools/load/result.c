@@ -189,6 +189,45 @@ static int add_sample(load_sample *to, const load_sample *from)
     return rc;
 }
 
+/* All phases have the same endpoints in the same order. */
+static int add_endpoints(load_result *total, const load_result *more)
+{
+    size_t count = more->plan->endpoint_count;
+    if (!total->endpoints)
+        total->endpoints = calloc(count, sizeof *total->endpoints);
+    if (!total->endpoints)
+        return DZ_E_NOMEM;
+    int rc = 0;
+    for (size_t i = 0; i < count && rc == 0; i++) {
+        load_endpoint_result *to = &total->endpoints[i];
+        const load_endpoint_result *from = &more->endpoints[i];
+        to->endpoint = &total->plan->endpoints[i];
+        load_totals_add(&to->totals, &from->totals);
+        rc = add_sample(&to->service, &from->service);
+        if (rc == 0)
+            rc = add_sample(&to->scheduled, more->corrected ? &from->scheduled : &from->service);
+    }
+    return rc;
+}
+
+static void add_target(load_target_usage *to, const load_target_usage *from)
+{
+    if (from->pid == 0)
+        return;
+    size_t count = to->count + from->count;
+    if (to->pid == 0)
+        to->rss_kb_start = from->rss_kb_start;
+    to->pid = from->pid;
+    to->cpu_seconds += from->cpu_seconds;
+    to->rss_kb_max = from->rss_kb_max > to->rss_kb_max ? from->rss_kb_max : to->rss_kb_max;
+    if (count > 0)
+        to->rss_kb_mean =
+            (to->rss_kb_mean * (double)to->count + from->rss_kb_mean * (double)from->count) /
+            (double)count;
+    to->count = count; /* samples stay with their phase */
+    to->ended = to->ended || from->ended;
+}
+
 int load_result_add(load_result *total, const load_result *more)
 {
     load_totals_add(&total->totals, &more->totals);
@@ -209,6 +248,11 @@ int load_result_add(load_result *total, const load_result *more)
     /* A phase without a rate has no schedule: there, when due is when sent. */
     if (rc == 0)
         rc = add_sample(&total->scheduled, more->corrected ? &more->scheduled : &more->service);
+    if (rc == 0)
+        rc = add_endpoints(total, more);
+    add_target(&total->target, &more->target);
+    if (total->duration > 0)
+        total->target.cpu_percent = 100 * total->target.cpu_seconds / load_result_seconds(total);
     return rc < 0 ? rc : add_intervals(total, more);
 }
 

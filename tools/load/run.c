@@ -198,6 +198,19 @@ static int report_fatal(const runner *r, int error)
                    origin->port, dz_strerror(-error), dz_error_name(-error));
 }
 
+/* A run in which an origin was never reached and nothing failed either: it was all waiting. */
+static int check_reached(const runner *r)
+{
+    bool any = false;
+    for (size_t i = 0; i < r->plan->origin_count; i++)
+        any = any || atomic_load(&r->plan->origins[i].reached);
+    if (any || interrupted)
+        return DZ_OPTIONS_OK;
+    const load_origin *origin = &r->plan->origins[0];
+    return dz_fail(DZ_EXIT_TARGET, LOAD_TOOL, "no connection to %s port %s in %s", origin->host,
+                   origin->port, dz_format_duration(r->shared.end - r->shared.start).text);
+}
+
 static uint64_t counted_time(const runner *r, uint64_t now)
 {
     const load_shared *shared = &r->shared;
@@ -248,6 +261,8 @@ static int execute(runner *r, int pid, load_result *result)
     int fatal = atomic_load(&r->shared.fatal);
     if (rc == DZ_OPTIONS_OK && fatal != 0)
         rc = report_fatal(r, fatal);
+    if (rc == DZ_OPTIONS_OK)
+        rc = check_reached(r);
     if (rc == DZ_OPTIONS_OK)
         rc = collect(r, result, now);
     return rc;

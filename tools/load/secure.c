@@ -88,7 +88,8 @@ static bool is_address(const char *host)
 /* Whom the certificate must name (RFC 9110 4.3.4). */
 static bool set_peer_name(SSL *ssl, const load_origin *origin)
 {
-    const char *name = origin->servername ? origin->servername : origin->host;
+    /* OpenSSL's macro takes the const away; it only copies the name. */
+    char *name = origin->servername ? (char *)(uintptr_t)origin->servername : origin->host;
     if (is_address(name))
         return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
     return SSL_set_tlsext_host_name(ssl, name) == 1 && SSL_set1_host(ssl, name) == 1;

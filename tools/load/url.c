@@ -78,15 +78,15 @@ int load_url_parse(const char *string, load_url *out, const char **why)
     *out = (load_url){0};
     dz_slice text = dz_slice_of(string);
     take_connections(&text, &out->connections);
-    if (take_prefix(&text, DZ_LIT("https://")))
-        out->tls = true;
-    else if (!take_prefix(&text, DZ_LIT("http://")) && memmem(text.ptr, text.len, "://", 3)) {
-        *why = "only http:// and https:// are spoken";
-        return DZ_E_INVALID;
-    }
+    out->tls = take_prefix(&text, DZ_LIT("https://"));
+    bool schemed = out->tls || take_prefix(&text, DZ_LIT("http://"));
     size_t end = 0;
     while (end < text.len && !strchr("/?#", text.ptr[end]))
         end++;
+    if (!schemed && end > 0 && end + 2 < text.len && memcmp(text.ptr + end - 1, "://", 3) == 0) {
+        *why = "only http:// and https:// are spoken";
+        return DZ_E_INVALID;
+    }
     dz_slice authority = dz_slice_make(text.ptr, end);
     out->path = dz_slice_make(text.ptr + end, text.len - end);
     const char *fragment = out->path.len > 0 ? memchr(out->path.ptr, '#', out->path.len) : NULL;
@@ -97,9 +97,9 @@ int load_url_parse(const char *string, load_url *out, const char **why)
         *why = "blanks must be written as %20";
         return DZ_E_INVALID;
     }
-    if (end == 0 && text.len > 0 && text.ptr[0] == '/')
+    if (!schemed && end == 0 && text.len > 0 && text.ptr[0] == '/')
         return 0;
-    if (memchr(authority.ptr, '@', authority.len)) {
+    if (authority.len > 0 && memchr(authority.ptr, '@', authority.len)) {
         *why = "a user name in the URL is not sent; give -H 'Authorization: ...' instead";
         return DZ_E_INVALID;
     }

@@ -1,10 +1,14 @@
 #include "page.h"
 
+#include "target/spawn.h"
+
 #include <stddef.h>
 
 #define PAGE(name)                                                                                 \
     extern const char dz_page_##name##_css[], dz_page_##name##_js[];                               \
     extern const size_t dz_page_##name##_css_len, dz_page_##name##_js_len;
+PAGE(doctor)
+PAGE(flame)
 PAGE(report)
 #undef PAGE
 
@@ -15,9 +19,13 @@ static const struct {
 #define PAGE(kind, name)                                                                           \
     [kind] = {#name, dz_page_##name##_css, dz_page_##name##_js, &dz_page_##name##_css_len,         \
               &dz_page_##name##_js_len}
+    PAGE(DZ_PAGE_DOCTOR, doctor),
+    PAGE(DZ_PAGE_FLAME, flame),
     PAGE(DZ_PAGE_REPORT, report),
 #undef PAGE
 };
+
+static dz_page_kind open_kind; /* of the page being written: one at a time */
 
 static void put_escaped(FILE *out, const char *text)
 {
@@ -33,6 +41,7 @@ static void put_escaped(FILE *out, const char *text)
 
 void dz_page_begin(FILE *out, dz_page_kind kind, const char *title)
 {
+    open_kind = kind;
     /* The policy is what "self-contained" means: the browser itself refuses any request. */
     fprintf(out,
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -50,9 +59,23 @@ void dz_page_begin(FILE *out, dz_page_kind kind, const char *title)
           out);
 }
 
-void dz_page_end(FILE *out, dz_page_kind kind)
+void dz_page_end(FILE *out)
 {
+    dz_page_kind kind = open_kind;
     fputs("</script>\n<script>", out);
     fwrite(pages[kind].js, 1, *pages[kind].js_len, out);
     fputs("</script>\n</body>\n</html>\n", out);
+}
+
+void dz_page_open(const char *path)
+{
+    char name[] = "xdg-open", file[4096];
+    snprintf(file, sizeof file, "%s", path);
+    char *argv[] = {name, file, NULL};
+    dz_target t;
+    dz_target_options o = {.argv = argv};
+    if (dz_target_start(&t, &o) < 0)
+        fprintf(stderr, "no xdg-open here: open %s in a browser\n", path);
+    else
+        dz_target_wait(&t, 10000);
 }

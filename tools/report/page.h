@@ -4,11 +4,14 @@
 
 #include <stdio.h>
 
-typedef enum dz_page_kind { DZ_PAGE_REPORT } dz_page_kind;
+typedef enum dz_page_kind { DZ_PAGE_DOCTOR, DZ_PAGE_FLAME, DZ_PAGE_REPORT } dz_page_kind;
 
 /* Writes everything up to the data. The caller then writes one JSON value in which no "<" occurs
- * (dz_json_write_string sees to that), then calls dz_page_end with the same kind. */
+ * (dz_json_write_string sees to that), then calls dz_page_end. */
 void dz_page_begin(FILE *out, dz_page_kind kind, const char *title);
-void dz_page_end(FILE *out, dz_page_kind kind);
+void dz_page_end(FILE *out);
+
+/* Shows a file in the user's browser (xdg-open); says so on stderr when that fails. */
+void dz_page_open(const char *path);
 
 #endif

@@ -21,7 +21,7 @@ static int put_json(const char *data, size_t size, void *file)
     return 0;
 }
 
-static int write_page(FILE *out, const char *kind, const char *title, json_t *document)
+int dz_report_print(FILE *out, const char *kind, const char *title, json_t *document)
 {
     errno = 0;
     json_t *data = json_pack("{s:s, s:O}", "kind", kind, "document", document);
@@ -29,7 +29,7 @@ static int write_page(FILE *out, const char *kind, const char *title, json_t *do
         return DZ_E_NOMEM;
     dz_page_begin(out, DZ_PAGE_REPORT, title);
     int rc = json_dump_callback(data, put_json, out, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    dz_page_end(out, DZ_PAGE_REPORT);
+    dz_page_end(out);
     json_decref(data);
     return rc == 0 && fflush(out) == 0 && !ferror(out) ? 0 : -(errno ? errno : EIO);
 }
@@ -37,11 +37,11 @@ static int write_page(FILE *out, const char *kind, const char *title, json_t *do
 int dz_report_write(const char *path, const char *kind, const char *title, json_t *document)
 {
     if (strcmp(path, "-") == 0)
-        return write_page(stdout, kind, title, document);
+        return dz_report_print(stdout, kind, title, document);
     FILE *out = fopen(path, "we");
     if (!out)
         return -errno;
-    int rc = write_page(out, kind, title, document);
+    int rc = dz_report_print(out, kind, title, document);
     if (fclose(out) != 0 && rc == 0)
         rc = -errno;
     return rc;

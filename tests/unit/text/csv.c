@@ -62,6 +62,23 @@ static void quotes_hold_separators_line_ends_and_doubled_quotes(void **state)
     assert_string_equal(next(), "(end)");
 }
 
+static void rows_of_ascii_are_known_to_be(void **state)
+{
+    (void)state;
+    static char text[100000];
+    memset(text, 'x', sizeof text);
+    for (size_t i = 50; i < sizeof text; i += 50)
+        text[i] = '\n';
+    text[sizeof text / 2 + 10] = '\xc4';
+    assert_int_equal(dz_csv_init(&csv, dz_slice_make(text, sizeof text), NULL), 0);
+    size_t known = 0;
+    while (dz_csv_next(&csv, &row) > 0) {
+        known += row.ascii;
+        assert_false(row.ascii && row.start <= sizeof text / 2 + 10 && row.end > sizeof text / 2);
+    }
+    assert_in_range(known, 500, 1999); /* most are; none near the other one */
+}
+
 static void empty_fields_and_blank_lines_are_told_apart(void **state)
 {
     (void)state;
@@ -178,7 +195,8 @@ static void fill(char *data, size_t len, uint64_t *seed, unsigned plain)
     static const char special[] = ";\"\"\n\r\"";
     for (size_t i = 0; i < len; i++) {
         uint64_t r = next_random(seed) >> 20;
-        data[i] = r % 100 < plain ? 'a' : special[r / 128 % (sizeof special - 1)];
+        data[i] =
+            r % 100 < plain ? (r % 4096 ? 'a' : '\xc4') : special[r / 128 % (sizeof special - 1)];
     }
 }
 
@@ -279,6 +297,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_end_with_any_line_end_or_none),
         cmocka_unit_test(quotes_hold_separators_line_ends_and_doubled_quotes),
+        cmocka_unit_test(rows_of_ascii_are_known_to_be),
         cmocka_unit_test(empty_fields_and_blank_lines_are_told_apart),
         cmocka_unit_test(a_byte_order_mark_is_no_part_of_the_first_field),
         cmocka_unit_test(a_lenient_reader_gets_malformed_fields_as_they_stand),

@@ -132,6 +132,9 @@ static inline bool reference_agrees(const char *data, size_t len, char separator
     while (reference_next(&ref, &expected)) {
         if (dz_csv_next(&csv, &row) != 1 || !reference_same_row(&row, &expected))
             return false;
+        for (size_t i = row.start; row.ascii && i < row.end; i++)
+            if ((unsigned char)data[i] > 127)
+                return false;
         dz_csv_place place = dz_csv_where(&csv, row.problem_at);
         dz_csv_place counted = reference_where(data, len < 4096 ? len : 0, row.problem_at);
         if (len < 4096 && (place.line != counted.line || place.column != counted.column))
@@ -146,8 +149,9 @@ static inline bool reference_same_index(const dz_csv *a, const dz_csv *b)
     if (a->count != b->count || a->stopped != b->stopped ||
         memcmp(a->index, b->index, a->count * sizeof a->index[0]) != 0)
         return false;
-    return a->stopped || (a->scanned == b->scanned && a->inside == b->inside &&
-                          a->after_cut == b->after_cut && a->after_close == b->after_close);
+    return a->stopped ||
+           (a->scanned == b->scanned && a->inside == b->inside && a->after_cut == b->after_cut &&
+            a->after_close == b->after_close && (a->high != 0) == (b->high != 0));
 }
 
 /* Whether every kernel this machine has finds the same as the scalar one. */

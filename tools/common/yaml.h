@@ -1,6 +1,6 @@
 /* yaml.h: libcyaml with messages a person can act on: file, line, the nearest known key. */
-#ifndef DZ_LAB_YAML_H
-#define DZ_LAB_YAML_H
+#ifndef DZ_TOOLS_COMMON_YAML_H
+#define DZ_TOOLS_COMMON_YAML_H
 
 #include <cyaml/cyaml.h>
 #include <donmaz/slice.h>

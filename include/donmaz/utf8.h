@@ -1,7 +1,7 @@
 /* utf8.h: telling well-formed UTF-8 from anything else (RFC 3629; Unicode 15, table 3-7): no
  * overlong forms, no surrogates, nothing above U+10FFFF. */
-#ifndef DZ_BASE_UTF8_H
-#define DZ_BASE_UTF8_H
+#ifndef DONMAZ_UTF8_H
+#define DONMAZ_UTF8_H
 
 #include <donmaz/slice.h>
 
@@ -37,6 +37,7 @@ static inline int dz_utf8_sequence(const char *at, size_t len)
     return want;
 }
 
+/* Whether all of it is well-formed. */
 static inline bool dz_utf8_valid(dz_slice text)
 {
     for (size_t at = 0; at < text.len;) {

@@ -1,6 +1,6 @@
 /* libcyaml reports through a log function: a line that says what is wrong, then a backtrace from
  * the innermost value out. This file gathers both and says the same in one line. */
-#include "yaml.h"
+#include "common/yaml.h"
 
 #include "common/values.h"
 

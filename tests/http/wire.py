@@ -1,0 +1,293 @@
+"""What the wire tests share: servers as child processes, and connections that see every byte.
+
+Nothing here sleeps as synchronisation: wait_until polls a condition until a deadline."""
+import os
+import resource
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = os.environ["DONMAZ_BUILD"]
+# The address sanitizer keeps freed memory for a while: then how much there is proves nothing.
+MEMORY_IS_EXACT = os.environ.get("DONMAZ_SANITIZE", "none") == "none"
+# Generous, because the machine may be busy and the server sanitized: it only ends a hanging test.
+DEADLINE = float(os.environ.get("DONMAZ_TEST_DEADLINE", "60"))
+HOST = b"Host: test\r\n"
+
+
+def wait_until(condition, what):
+    """The first true value of condition()."""
+    end = time.monotonic() + DEADLINE
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {DEADLINE} s: {what}")
+        time.sleep(0.002)
+
+
+def tcp_sockets():
+    """(local port, peer port, state, bytes received and not yet read, inode) of IPv4 sockets."""
+    with open("/proc/net/tcp", encoding="ascii") as file:
+        next(file)
+        for line in file:
+            fields = line.split()
+            local, peer = (int(end.rpartition(":")[2], 16) for end in fields[1:3])
+            yield local, peer, fields[3], int(fields[4].rpartition(":")[2], 16), fields[9]
+
+
+class Server:
+    """`program` of the build folder on a free port; a context manager that ends it and checks that
+    it left in order."""
+
+    def __init__(self, program, *args, files=None):
+        self.log = tempfile.TemporaryFile()
+        limit = (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))) \
+            if files else None
+        self.process = subprocess.Popen(
+            [os.path.join(BUILD, program), "--host", "127.0.0.1", "--port", "0", *args],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, preexec_fn=limit)
+        self.pid, self.told = self.process.pid, False
+        try:
+            self.port = wait_until(self._listening_port, f"{program} listens")
+        except BaseException:
+            self.process.kill()
+            self.process.wait()
+            print(self.output(), file=sys.stderr)
+            raise
+
+    def _listening_port(self):
+        if self.process.poll() is not None:
+            raise AssertionError(f"ended with {self.process.returncode}: {self.output()}")
+        inodes = set()
+        for fd in self.fds():
+            try:
+                inodes.add(os.readlink(f"/proc/{self.pid}/fd/{fd}"))
+            except FileNotFoundError:
+                pass
+        for port, _, state, _, inode in tcp_sockets():
+            if state == "0A" and f"socket:[{inode}]" in inodes:
+                return port
+        return None
+
+    def fds(self):
+        return os.listdir(f"/proc/{self.pid}/fd")
+
+    def output(self):
+        self.log.seek(0)
+        return self.log.read().decode(errors="replace")
+
+    def cpu_seconds(self):
+        with open(f"/proc/{self.pid}/stat", encoding="ascii") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def rss_kb(self):
+        with open(f"/proc/{self.pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+
+    def connect(self, **options):
+        return Connection(self.port, **options)
+
+    def exchange(self, data):
+        """Everything the server sends on a connection that sends `data` and then nothing more."""
+        with self.connect() as c:
+            c.send(data)
+            c.half_close()
+            return c.rest()
+
+    def terminate(self):
+        """Tells it to stop, once: a second signal ends it at once."""
+        if not self.told:
+            self.told = True
+            self.process.terminate()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.terminate()
+        try:
+            code = self.process.wait(DEADLINE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"did not stop when told to: {self.output()}") from None
+        finally:
+            text = self.output()
+            self.log.close()
+        if code != 0:
+            raise AssertionError(f"exit code {code}: {text}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        if kind:
+            print(self.output(), file=sys.stderr)
+            self.process.kill()
+            self.process.wait()
+            self.log.close()
+        else:
+            self.stop()
+
+
+class Response:
+    def __init__(self, head):
+        lines = head.split("\r\n")
+        self.version, status, self.reason = lines[0].split(" ", 2)
+        self.status = int(status)
+        self.headers = [tuple(line.split(": ", 1)) for line in lines[1:]]
+        self.body = b""
+
+    def all(self, name):
+        return [value for key, value in self.headers if key.lower() == name.lower()]
+
+    def get(self, name):
+        """The one value of that field; None when absent."""
+        values = self.all(name)
+        if len(values) > 1:
+            raise AssertionError(f"{name} {len(values)} times")
+        return values[0] if values else None
+
+    def __repr__(self):
+        return f"<{self.status} {self.reason} {self.headers} {self.body[:200]!r}>"
+
+
+class Connection:
+    def __init__(self, port, receive_buffer=None):
+        self.socket = socket.socket()
+        self.socket.settimeout(DEADLINE)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if receive_buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.connect(("127.0.0.1", port))
+        self.port, self.server_port = self.socket.getsockname()[1], port
+        self.got = bytearray()  # received and not yet taken
+
+    def send(self, *pieces):
+        """Sends each piece; the server reads one before it gets the next."""
+        for i, piece in enumerate(pieces):
+            if i:
+                self.wait_read()
+            self.socket.sendall(piece)
+
+    def wait_read(self):
+        """Until the server has read all that was sent, or has no such connection any more."""
+        def read():
+            return not any(local == self.server_port and peer == self.port and waiting
+                           for local, peer, _, waiting, _ in tcp_sockets())
+        wait_until(read, "the server reads what was sent")
+
+    def half_close(self):
+        self.socket.shutdown(socket.SHUT_WR)
+
+    def reset(self):
+        """Closes so that the server gets a RST."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        self.socket.close()
+
+    def _more(self):
+        piece = self.socket.recv(65536)
+        self.got += piece
+        return bool(piece)
+
+    def _take(self, count):
+        while len(self.got) < count:
+            if not self._more():
+                raise AssertionError(f"closed in mid-response after {self.got!r}")
+        taken = bytes(self.got[:count])
+        del self.got[:count]
+        return taken
+
+    def _take_line(self):
+        while b"\r\n" not in self.got:
+            if not self._more():
+                raise AssertionError(f"closed in mid-line after {self.got!r}")
+        return self._take(self.got.index(b"\r\n") + 2)[:-2]
+
+    def _take_chunks(self):
+        body = bytearray()
+        while True:
+            size = int(self._take_line(), 16)
+            body += self._take(size)
+            if self._take_line() != b"":
+                raise AssertionError("no CRLF after a chunk (or trailers)")
+            if size == 0:
+                return bytes(body)
+
+    def read_response(self, head=False):
+        """The next response; `head`: it answers a HEAD request, so it has no body."""
+        lines = []
+        while True:
+            line = self._take_line()
+            if not line:
+                break
+            lines.append(line.decode("latin-1"))
+        response = Response("\r\n".join(lines))
+        if head or response.status < 200 or response.status in (204, 304):
+            return response
+        if response.get("Transfer-Encoding") == "chunked":
+            response.body = self._take_chunks()
+        elif response.get("Content-Length") is not None:
+            response.body = self._take(int(response.get("Content-Length")))
+        else:
+            response.body = self.rest()
+        return response
+
+    def request(self, data, head=False):
+        self.send(data)
+        return self.read_response(head)
+
+    def get(self, path, *fields):
+        return self.request(get(path, *fields))
+
+    def rest(self):
+        """All further bytes until the server closes."""
+        while self._more():
+            pass
+        taken, self.got = bytes(self.got), bytearray()
+        return taken
+
+    def closed(self):
+        """Waits for the end of the connection; fails when anything comes before it."""
+        try:
+            rest = self.rest()
+        except ConnectionResetError:
+            return True
+        if rest:
+            raise AssertionError(f"expected the end, got {rest!r}")
+        return True
+
+    def close(self):
+        self.socket.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def head(line, *fields):
+    """A request head from its line and fields, each bytes without CRLF."""
+    return b"\r\n".join([line, b"Host: test", *fields]) + b"\r\n\r\n"
+
+
+def get(path, *fields):
+    return head(b"GET " + path.encode() + b" HTTP/1.1", *fields)
+
+
+def post(path, body, *fields):
+    length = b"Content-Length: %d" % len(body)
+    return head(b"POST " + path.encode() + b" HTTP/1.1", length, *fields) + body
+
+
+def chunked(*chunks):
+    return b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in [*chunks, b""])
+
+
+def split_everywhere(data):
+    """The two parts of data at each point inside it."""
+    return ((data[:at], data[at:]) for at in range(1, len(data)))

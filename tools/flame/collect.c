@@ -1,0 +1,67 @@
+#include "collect.h"
+
+#include "formats.h"
+
+#include <donmaz/error.h>
+
+#include <stdlib.h>
+
+/* The reader wants a file: the profile becomes text again, thread by thread. */
+static int read_thread(dz_profile *p, const json_t *json, pid_t tid)
+{
+    char *text = json_dumps(json, JSON_COMPACT);
+    if (!text)
+        return DZ_E_NOMEM;
+    dz_read_error error;
+    FILE *in = fmemopen(text, strlen(text), "r");
+    int rc = in ? dz_read_cpuprofile_of(p, in, tid, &error) : DZ_E_NOMEM;
+    if (in)
+        fclose(in);
+    free(text);
+    return rc;
+}
+
+static size_t profiles(const dz_node *node)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < node->links.count; i++) {
+        const dz_inspector *in = node->links.at[i].inspector;
+        for (size_t k = 0; k < dz_inspector_threads(in); k++)
+            n += dz_inspector_thread(in, k)->profile != NULL;
+    }
+    return n;
+}
+
+int dz_collect_node(dz_profile *profile, const dz_run *run, dz_collected *out)
+{
+    const dz_node *node = &run->node;
+    int rc = 0;
+    out->several = profiles(node) > 1;
+    for (size_t i = 0; i < node->links.count && rc == 0; i++) {
+        const dz_inspector *in = node->links.at[i].inspector;
+        for (size_t k = 0; k < dz_inspector_threads(in) && rc == 0; k++) {
+            const dz_js_thread *t = dz_inspector_thread(in, k);
+            if (!t->profile) {
+                out->lost += t->state != DZ_JS_IDLE;
+                continue;
+            }
+            dz_profile one;
+            rc = dz_profile_init(&one);
+            if (rc < 0)
+                break;
+            one.keep_ticks = profile->keep_ticks;
+            rc = read_thread(&one, t->profile, k == 0 ? dz_inspector_pid(in) : 0);
+            if (rc == 0) /* our own reporter is not the user's time */
+                rc = dz_profile_drop_file(&one, dz_slice_of(node->preload));
+            char name[96];
+            snprintf(name, sizeof name, "process %d, %s", (int)dz_inspector_pid(in), t->title);
+            if (rc == 0)
+                dz_profile_merge(profile, &one, out->several ? name : NULL, false);
+            dz_profile_close(&one);
+            out->threads += rc == 0;
+            if (rc == DZ_E_FORMAT)
+                rc = 0; /* a profile without nodes: the thread did not run */
+        }
+    }
+    return rc == 0 && profile->failed ? DZ_E_NOMEM : rc;
+}

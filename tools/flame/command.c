@@ -1,0 +1,208 @@
+/* donmaz flame: where a program's CPU time goes. */
+#include "collect.h"
+#include "formats.h"
+#include "outputs.h"
+
+#include "common/format.h"
+#include "common/options.h"
+#include "common/table.h"
+#include "common/terminal.h"
+#include "tools.h"
+
+#include <base/clock.h>
+#include <donmaz/error.h>
+
+#include <errno.h>
+#include <stdlib.h>
+
+static const char tool[] = "donmaz flame";
+
+typedef struct flame_options {
+    uint64_t pid, frequency, top;
+    const char *from, *on_port, *load;
+    uint64_t duration;
+    dz_flame_outputs outputs;
+    const char *diff;
+    bool quiet;
+} flame_options;
+
+#define AT(member) offsetof(flame_options, member)
+
+static const dz_option table[] = {
+    {.kind = DZ_OPT_HEADING, .name = "What to look at"},
+    {DZ_OPT_COUNT, 'p', "pid", "PID", AT(pid), 1, 4194304, "a process that runs already"},
+    {DZ_OPT_STRING, 'f', "from", "FILE", AT(from), 0, 0,
+     "a .cpuprofile, collapsed stacks, or the text of `perf script`; - reads standard input"},
+    {DZ_OPT_STRING, 0, "on-port", "CMD", AT(on_port), 0, 0,
+     "run this shell command once the program listens, with $PORT set (for a unix socket,\n"
+     "$SOCKET), and end when it ends"},
+    {DZ_OPT_STRING, 0, "load", "ARGS", AT(load), 0, 0,
+     "the same with `donmaz load`: --load '-c100 /path'"},
+    {DZ_OPT_DURATION, 'd', "duration", "TIME", AT(duration), 0, 86400,
+     "end after this time (default: when the load or the program ends; with --pid 10 s)"},
+    {DZ_OPT_COUNT, 'F', "frequency", "HZ", AT(frequency), 1, 20000, "samples a second (999)"},
+    {DZ_OPT_STRING, 0, "diff", "BASE", AT(diff), 0, 0,
+     "colour by the difference to this profile, both taken as shares of their time"},
+    {.kind = DZ_OPT_HEADING, .name = "What to write"},
+    {DZ_OPT_STRING, 'o', "html", "FILE", AT(outputs.html), 0, 0,
+     "the page (donmaz-flame-PID.html); - leaves it out"},
+    {DZ_OPT_FLAG, 0, "open", NULL, AT(outputs.open), 0, 0, "open the page in a browser"},
+    {DZ_OPT_OUTPUT, 0, "collapsed", "FILE", AT(outputs.collapsed), 0, 0,
+     "collapsed stacks, in microseconds"},
+    {DZ_OPT_OUTPUT, 0, "speedscope", "FILE", AT(outputs.speedscope), 0, 0, "speedscope's JSON"},
+    {DZ_OPT_OUTPUT, 0, "pprof", "FILE", AT(outputs.pprof), 0, 0, "pprof's protocol buffer"},
+    {DZ_OPT_OUTPUT, 0, "cpuprofile", "FILE", AT(outputs.cpuprofile), 0, 0, "V8's JSON"},
+    {DZ_OPT_OUTPUT, 0, "json", "FILE", AT(outputs.json), 0, 0,
+     "total, notes and the hottest functions as JSON"},
+    {DZ_OPT_COUNT, 'n', "top", "NUM", AT(top), 0, 1000, "functions in the table (10)"},
+};
+
+static const dz_option_spec spec = {
+    .tool = tool,
+    .usage = "[options] -- COMMAND [ARG...]\n"
+             "       donmaz flame [options] --pid PID\n"
+             "       donmaz flame [options] --from FILE",
+    .about = "Shows where a program spends its CPU time, as one self-contained page and a table.",
+    .notes =
+        "Ctrl-C ends the run and still writes everything; a program that hangs is no hindrance.\n"
+        "Exit: 0 done, 1 nothing to show, 2 unusable arguments, 3 the program could not be\n"
+        "started or reached.\n",
+    .options = table,
+    .count = sizeof table / sizeof table[0],
+};
+
+static int read_file(dz_profile *p, const char *path)
+{
+    FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+    if (!in)
+        return dz_fail(DZ_EXIT_TARGET, tool, "%s: %s", path, strerror(errno));
+    dz_read_error error = {{0}};
+    int rc = dz_read_any(p, in, &error);
+    if (in != stdin)
+        fclose(in);
+    if (rc == 0)
+        return DZ_EXIT_OK;
+    return dz_fail(DZ_EXIT_TARGET, tool, "%s: %s", path,
+                   rc == DZ_E_FORMAT ? error.text : dz_strerror(rc));
+}
+
+static int read_base(dz_profile *p, const char *path)
+{
+    dz_profile base;
+    if (dz_profile_init(&base) < 0)
+        return dz_fail(DZ_EXIT_FAILED, tool, "out of memory");
+    int code = read_file(&base, path);
+    if (code == DZ_EXIT_OK)
+        dz_profile_merge(p, &base, NULL, true);
+    dz_profile_close(&base);
+    return code;
+}
+
+static void note(dz_flame_report *report, const char *text)
+{
+    if (report->note_count < sizeof report->notes / sizeof report->notes[0])
+        snprintf(report->notes[report->note_count++], sizeof report->notes[0], "%s", text);
+}
+
+static int measure(dz_profile *p, const flame_options *o, const dz_operands *operands,
+                   dz_flame_report *report)
+{
+    dz_run run;
+    dz_run_options ro = {
+        .tool = tool,
+        .command = operands->command,
+        .pid = (pid_t)o->pid,
+        .on_port = o->on_port,
+        .load = o->load,
+        .duration = o->duration                         ? o->duration
+                    : o->pid && !o->on_port && !o->load ? 10 * DZ_SEC
+                                                        : 0,
+        .listen_timeout = 30 * DZ_SEC,
+        .node = true,
+        .inside = {.inspect = true,
+                   .from_start = true,
+                   .interval_us = (unsigned)(1000000 / o->frequency)},
+    };
+    report->pid = (pid_t)o->pid;
+    int code = dz_run_start(&run, &ro);
+    dz_collected got = {0};
+    if (run.target.pid)
+        report->pid = run.target.pid;
+    if (code == DZ_EXIT_OK || run.interrupted || run.early_exit) {
+        int rc = run.node_ready ? dz_collect_node(p, &run, &got) : 0;
+        if (rc < 0)
+            code = dz_fail(DZ_EXIT_FAILED, tool, "%s", dz_strerror(rc));
+        else if (dz_profile_total(p) > 0)
+            code = DZ_EXIT_OK;
+    }
+    char text[160];
+    if (got.lost) {
+        snprintf(text, sizeof text, "%zu Node thread(s) ended before their profile could be had",
+                 got.lost);
+        note(report, text);
+    }
+    if (run.interrupted)
+        note(report, "ended early by a signal: what was seen until then is shown");
+    dz_run_close(&run);
+    return code;
+}
+
+static void title_of(const flame_options *o, const dz_operands *operands, dz_flame_report *r)
+{
+    size_t at = 0;
+    if (o->from)
+        snprintf(r->title, sizeof r->title, "%s", o->from);
+    else if (o->pid)
+        snprintf(r->title, sizeof r->title, "process %d", (int)o->pid);
+    for (int i = 0; !o->from && !o->pid && i < operands->command_count; i++) {
+        int n =
+            snprintf(r->title + at, sizeof r->title - at, i ? " %s" : "%s", operands->command[i]);
+        at += n > 0 ? (size_t)n : 0;
+        if (at >= sizeof r->title)
+            break;
+    }
+}
+
+static int check(const flame_options *o, const dz_operands *operands)
+{
+    int sources = (o->from != NULL) + (o->pid != 0) + (operands->command != NULL);
+    if (operands->args.count)
+        return dz_usage(tool, "'%s' is no option; the command comes after --",
+                        operands->args.items[0]);
+    if (sources != 1)
+        return dz_usage(tool, sources ? "give one of a command after --, --pid or --from"
+                                      : "give a command after --, or --pid PID, or --from FILE");
+    if (operands->command && operands->command_count == 0)
+        return dz_usage(tool, "no command after --");
+    if (o->on_port && o->load)
+        return dz_usage(tool, "give --on-port or --load, not both");
+    return DZ_OPTIONS_OK;
+}
+
+int dz_tool_flame(int argc, char **argv)
+{
+    flame_options o = {.frequency = 999, .top = 10};
+    dz_operands operands;
+    dz_flame_report report = {0};
+    dz_profile profile;
+    int code = dz_options_parse(&spec, &o, argc, argv, &operands);
+    if (code == DZ_OPTIONS_OK)
+        code = check(&o, &operands);
+    if (code != DZ_OPTIONS_OK)
+        goto done;
+    if (dz_profile_init(&profile) < 0) {
+        code = dz_fail(DZ_EXIT_FAILED, tool, "out of memory");
+        goto done;
+    }
+    title_of(&o, &operands, &report);
+    report.top = (size_t)o.top;
+    code = o.from ? read_file(&profile, o.from) : measure(&profile, &o, &operands, &report);
+    if (code == DZ_EXIT_OK && o.diff)
+        code = read_base(&profile, o.diff);
+    if (code == DZ_EXIT_OK)
+        code = dz_flame_write(&profile, &report, &o.outputs);
+    dz_profile_close(&profile);
+done:
+    dz_strings_free(&operands.args);
+    return code;
+}

@@ -1,0 +1,213 @@
+/* Writers that print text: collapsed stacks, V8's and speedscope's JSON, the page's data. */
+#include "formats.h"
+#include "json_stream.h"
+
+#include <donmaz/error.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+static bool is_idle(const dz_profile *p, size_t stack)
+{
+    return p->frames[p->stacks[stack].frame].kind == DZ_FRAME_IDLE;
+}
+
+static int finish(FILE *out)
+{
+    return fflush(out) == 0 && !ferror(out) ? 0 : -EIO;
+}
+
+/* What separates stacks and lines can't be in a name. */
+static void put_clean(FILE *out, dz_slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.ptr[i];
+        putc(c == ';' ? ':' : c < 0x20 ? ' ' : c, out);
+    }
+}
+
+static void put_collapsed_frame(const dz_profile *p, const dz_frame *f, FILE *out)
+{
+    if (f->mark)
+        putc(f->mark, out);
+    put_clean(out, dz_profile_text(p, f->name));
+    if (f->line) {
+        putc(' ', out);
+        put_clean(out, dz_profile_text(p, f->file));
+        fprintf(out, ":%" PRIu32, f->line);
+    }
+    if (f->kind == DZ_FRAME_KERNEL)
+        fputs("_[k]", out);
+    else if (f->kind == DZ_FRAME_WASM && !f->line)
+        fputs(" [wasm]", out);
+}
+
+/* The frames of a stack from the root on, into `path`; how many. */
+static size_t path_of(const dz_profile *p, uint32_t stack, uint32_t *path, size_t cap)
+{
+    size_t depth = 0;
+    for (uint32_t at = stack; at; at = p->stacks[at].parent)
+        depth++;
+    size_t kept = depth < cap ? depth : cap, i = kept;
+    for (uint32_t at = stack; at; at = p->stacks[at].parent)
+        if (depth-- <= kept)
+            path[--i] = p->stacks[at].frame;
+    return kept;
+}
+
+enum { MAX_PATH = 65536 };
+
+int dz_write_collapsed(const dz_profile *p, FILE *out)
+{
+    uint32_t *path = calloc(MAX_PATH, sizeof *path);
+    if (!path)
+        return DZ_E_NOMEM;
+    for (size_t i = 1; i < p->stack_count; i++) {
+        uint64_t us = (p->stacks[i].self + 500) / 1000;
+        if (us == 0 || is_idle(p, i))
+            continue;
+        size_t depth = path_of(p, (uint32_t)i, path, MAX_PATH);
+        for (size_t k = 0; k < depth; k++) {
+            if (k)
+                putc(';', out);
+            put_collapsed_frame(p, &p->frames[path[k]], out);
+        }
+        fprintf(out, " %" PRIu64 "\n", us);
+    }
+    free(path);
+    return finish(out);
+}
+
+int dz_write_speedscope(const dz_profile *p, FILE *out, const char *title)
+{
+    uint32_t *path = calloc(MAX_PATH, sizeof *path);
+    if (!path)
+        return DZ_E_NOMEM;
+    fputs("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\","
+          "\"exporter\":\"donmaz " DZ_VERSION "\",\"name\":",
+          out);
+    dz_json_write_string(out, dz_slice_of(title));
+    fputs(",\"activeProfileIndex\":0,\"shared\":{\"frames\":[", out);
+    for (size_t i = 0; i < p->frame_count; i++) {
+        const dz_frame *f = &p->frames[i];
+        fputs(i ? ",{\"name\":" : "{\"name\":", out);
+        dz_json_write_string(out, dz_profile_text(p, f->name));
+        if (f->file) {
+            fputs(",\"file\":", out);
+            dz_json_write_string(out, dz_profile_text(p, f->file));
+        }
+        if (f->line)
+            fprintf(out, ",\"line\":%" PRIu32, f->line);
+        if (f->column)
+            fprintf(out, ",\"col\":%" PRIu32, f->column);
+        putc('}', out);
+    }
+    fprintf(out, "]},\"profiles\":[{\"type\":\"sampled\",\"name\":");
+    dz_json_write_string(out, dz_slice_of(title));
+    fprintf(out, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" PRIu64 ",\"samples\":[",
+            p->counts ? "none" : "nanoseconds", dz_profile_total(p));
+    bool first = true;
+    for (size_t i = 1; i < p->stack_count; i++) {
+        if (p->stacks[i].self == 0 || is_idle(p, i))
+            continue;
+        size_t depth = path_of(p, (uint32_t)i, path, MAX_PATH);
+        fputs(first ? "[" : ",[", out);
+        first = false;
+        for (size_t k = 0; k < depth; k++)
+            fprintf(out, k ? ",%" PRIu32 : "%" PRIu32, path[k]);
+        putc(']', out);
+    }
+    fputs("],\"weights\":[", out);
+    first = true;
+    for (size_t i = 1; i < p->stack_count; i++) {
+        if (p->stacks[i].self == 0 || is_idle(p, i))
+            continue;
+        fprintf(out, first ? "%" PRIu64 : ",%" PRIu64, p->stacks[i].self);
+        first = false;
+    }
+    fputs("]}]}\n", out);
+    free(path);
+    return finish(out);
+}
+
+static void put_url(const dz_profile *p, const dz_frame *f, FILE *out)
+{
+    dz_slice file = dz_profile_text(p, f->file);
+    char *url;
+    if (file.len && file.ptr[0] == '/' && asprintf(&url, "file://%s", file.ptr) > 0) {
+        dz_json_write_string(out, dz_slice_of(url));
+        free(url);
+    } else {
+        dz_json_write_string(out, file);
+    }
+}
+
+int dz_write_cpuprofile(const dz_profile *p, FILE *out)
+{
+    uint64_t total = 0;
+    fputs("{\"nodes\":[", out);
+    for (size_t i = 0; i < p->stack_count; i++) {
+        const dz_stack *s = &p->stacks[i];
+        const dz_frame *f = &p->frames[s->frame];
+        fprintf(out, "%s{\"id\":%zu,\"callFrame\":{\"functionName\":", i ? ",\n" : "", i + 1);
+        dz_json_write_string(out, dz_profile_text(p, f->name));
+        fputs(",\"scriptId\":\"0\",\"url\":", out);
+        put_url(p, f, out);
+        fprintf(out, ",\"lineNumber\":%" PRId64 ",\"columnNumber\":%" PRId64 "}",
+                (int64_t)f->line - 1, (int64_t)f->column - 1);
+        fprintf(out, ",\"hitCount\":%" PRIu64 ",\"children\":[", (s->self + 500000) / 1000000);
+        for (uint32_t c = s->first_child; c; c = p->stacks[c].next_sibling)
+            fprintf(out, "%s%" PRIu32, c == s->first_child ? "" : ",", c + 1);
+        fputs("]}", out);
+        total += (s->self + 500) / 1000;
+    }
+    /* One sample a stack, as long as its whole time. A delta is the time before its sample. */
+    fprintf(out, "],\"startTime\":0,\"endTime\":%" PRIu64 ",\"samples\":[", total);
+    bool first = true;
+    for (size_t i = 0; i < p->stack_count; i++)
+        if (p->stacks[i].self) {
+            fprintf(out, first ? "%zu" : ",%zu", i + 1);
+            first = false;
+        }
+    fputs("],\"timeDeltas\":[", out);
+    uint64_t before = 0;
+    first = true;
+    for (size_t i = 0; i < p->stack_count; i++)
+        if (p->stacks[i].self) {
+            fprintf(out, first ? "%" PRIu64 : ",%" PRIu64, before);
+            before = (p->stacks[i].self + 500) / 1000;
+            first = false;
+        }
+    fputs("]}\n", out);
+    return finish(out);
+}
+
+int dz_write_page_data(const dz_profile *p, FILE *out)
+{
+    fputs("{\"strings\":[", out);
+    for (size_t i = 0; i < p->string_count; i++) {
+        if (i)
+            putc(',', out);
+        dz_json_write_string(out, p->strings[i]);
+    }
+    fputs("],\"frames\":[", out);
+    for (size_t i = 0; i < p->frame_count; i++) {
+        const dz_frame *f = &p->frames[i];
+        fprintf(out, "%s[%" PRIu32 ",%" PRIu32 ",%" PRIu32 ",%u,%d]", i ? "," : "", f->name,
+                f->file, f->line, f->kind,
+                f->mark == '*'   ? 1
+                : f->mark == '~' ? 2
+                                 : 0);
+    }
+    /* Parents come before children: [frame, parent, self, base]; idle time is not on the CPU. */
+    fputs("],\"stacks\":[", out);
+    for (size_t i = 0; i < p->stack_count; i++) {
+        const dz_stack *s = &p->stacks[i];
+        fprintf(out, "%s[%" PRIu32 ",%" PRIu32 ",%" PRIu64, i ? "," : "", s->frame, s->parent,
+                is_idle(p, i) ? 0 : s->self);
+        fprintf(out, s->base ? ",%" PRIu64 "]" : "]", s->base);
+    }
+    fprintf(out, "],\"counts\":%s}", p->counts ? "true" : "false");
+    return finish(out);
+}

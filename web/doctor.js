@@ -1,0 +1,1 @@
+import './base.css'; import './doctor.css'; console.log('doctor');
