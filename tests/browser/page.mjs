@@ -1,7 +1,9 @@
 // What the page tests share: a browser, a page that notes everything it complains about, a temporary
 // folder, and the runner of `donmaz`.
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -24,6 +26,16 @@ export async function browser(t) {
   });
   t.after(() => instance.close());
   return instance;
+}
+
+/** A port that nothing listens on right now, as text. */
+export async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  await once(server, 'close');
+  return String(port);
 }
 
 /** Opens a file with the network off; page.complaints holds console errors and requests made. */
