@@ -7,6 +7,8 @@
 #include "run.h"
 #include "view.h"
 
+#include "report/report.h"
+
 #include "common/options.h"
 #include "common/terminal.h"
 #include "tools.h"
@@ -54,6 +56,8 @@ static const dz_option table[] = {
      "everything measured, run by run; written after every stack"},
     {DZ_OPT_OUTPUT, 0, "md|markdown", "FILE", AT(markdown), 0, 0, "the table as Markdown"},
     {DZ_OPT_OUTPUT, 0, "csv", "FILE", AT(csv), 0, 0, "every figure, one a line"},
+    {DZ_OPT_OUTPUT, 0, "html", "FILE", AT(html), 0, 0,
+     "one page with tables, charts and downloads; needs no network"},
     {DZ_OPT_FLAG, 0, "judge", NULL, AT(judge), 0, 0,
      "exit with 1 when one of the file's expectations does not hold"},
 };
@@ -103,7 +107,13 @@ static bool write_outputs(json_t *document, const options *o, const char *json)
         ok = false;
     }
     ok = output(document, o->markdown, dz_lab_print_markdown) && ok;
-    return output(document, o->csv, dz_lab_print_csv) && ok;
+    ok = output(document, o->csv, dz_lab_print_csv) && ok;
+    rc = o->html ? dz_report_write(o->html, "lab",
+                                   json_string_value(json_object_get(document, "title")), document)
+                 : 0;
+    if (rc < 0)
+        dz_fail(0, TOOL, "can't write %s: %s", o->html, dz_strerror(rc));
+    return rc == 0 && ok;
 }
 
 static bool is_stdout(const char *path)
@@ -164,7 +174,8 @@ static int conclude(const dz_lab_bench *bench, json_t *document, const options *
     char partial[PATH_MAX];
     const dz_lab_experiment *x = bench->experiment;
     const char *json = o->json ? o->json : o->resume;
-    bool quiet = is_stdout(o->json) || is_stdout(o->markdown) || is_stdout(o->csv);
+    bool quiet =
+        is_stdout(o->json) || is_stdout(o->markdown) || is_stdout(o->csv) || is_stdout(o->html);
     FILE *out = quiet ? stderr : stdout;
     if (!complete && !json && json_array_size(json_object_get(document, "runs")) > 0)
         json = rescue_file(x, partial, sizeof partial);
@@ -222,7 +233,7 @@ static int run_experiment(const dz_lab_experiment *x, options *o)
     char self[PATH_MAX];
     if (!only_is_known(x, o->only))
         return DZ_EXIT_USAGE;
-    if (!can_write(o->json) || !can_write(o->markdown) || !can_write(o->csv))
+    if (!can_write(o->json) || !can_write(o->markdown) || !can_write(o->csv) || !can_write(o->html))
         return DZ_EXIT_USAGE;
     if (!find_self(&bench, self, sizeof self))
         return dz_fail(DZ_EXIT_TARGET, TOOL, "can't find my own program: %s", strerror(errno));

@@ -2,7 +2,7 @@
 #include "experiment.h"
 
 #include "schema.h"
-#include "yaml.h"
+#include "common/yaml.h"
 #include "metric.h"
 
 #include "common/values.h"

@@ -2,6 +2,7 @@
 
 #include "child.h"
 #include "interrupt.h"
+#include "latency.h"
 #include "machine.h"
 #include "proctree.h"
 
@@ -11,7 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #define SAMPLE_EVERY (200 * DZ_MS)
 #define PATIENCE     (60 * DZ_SEC) /* how much longer than asked a load may take */
@@ -25,6 +28,7 @@ typedef struct usage {
     uint64_t first_cpu, last_cpu; /* ns */
     uint64_t rss_sum, rss_max, samples;
     dz_lab_ticks first_ticks, last_ticks; /* of the whole machine */
+    json_t *times, *cpu, *rss;            /* the series for the chart */
     dz_proctree tree;
 } usage;
 
@@ -56,7 +60,7 @@ static uint64_t warmup_of(const dz_lab_load *load)
     return load->quick ? load->phase->quick_warmup : load->phase->warmup;
 }
 
-static void build(arguments *args, const dz_lab_load *load)
+static void build(arguments *args, const dz_lab_load *load, int latencies)
 {
     const dz_lab_phase *phase = load->phase;
     add(args, "%s", load->program);
@@ -68,6 +72,10 @@ static void build(arguments *args, const dz_lab_load *load)
     if (warmup_of(load) > 0) {
         add(args, "--warmup");
         add(args, "%.3fs", (double)warmup_of(load) / 1e9);
+    }
+    if (latencies >= 0) { /* the child opens our descriptor: no file that could be left behind */
+        add(args, "--latencies");
+        add(args, "/proc/%d/fd/%d", getpid(), latencies);
     }
     if (phase->pipelining > 1) {
         add(args, "-p");
@@ -81,6 +89,15 @@ static void build(arguments *args, const dz_lab_load *load)
     for (unsigned i = 0; i < phase->endpoints_count; i++)
         add(args, "http://%s:%u%s@%u", load->host, load->port, phase->endpoints[i].path,
             phase->endpoints[i].connections);
+}
+
+/* A point of the series: CPU since the last look. */
+static void note_point(usage *u, uint64_t now)
+{
+    double wall = (double)(now - u->last_at), cpu = (double)(u->tree.cpu_ns - u->last_cpu);
+    json_array_append_new(u->times, json_real((double)(now - u->first_at) / 1e9));
+    json_array_append_new(u->cpu, json_real(100 * cpu / wall));
+    json_array_append_new(u->rss, json_integer((json_int_t)u->tree.rss_kb));
 }
 
 static void sample(usage *u, pid_t target)
@@ -101,6 +118,8 @@ static void sample(usage *u, pid_t target)
         u->first_cpu = u->tree.cpu_ns;
         u->first_ticks = dz_lab_ticks_now();
     }
+    if (!first && now > u->last_at)
+        note_point(u, now);
     u->last_at = now;
     u->last_cpu = u->tree.cpu_ns;
     if (last)
@@ -173,7 +192,8 @@ static void note_others(json_t *result, const usage *u)
 }
 
 /* The load generator lists the endpoints in the order of its URLs. */
-static json_t *phase_result(const dz_lab_load *load, json_t *measured, const usage *u)
+static json_t *phase_result(const dz_lab_load *load, json_t *measured, const usage *u,
+                            json_t *curves)
 {
     const dz_lab_phase *phase = load->phase;
     json_t *endpoints = json_object_get(measured, "endpoints");
@@ -185,7 +205,10 @@ static json_t *phase_result(const dz_lab_load *load, json_t *measured, const usa
         json_t *from = json_array_get(endpoints, i);
         requests += json_number_value(json_object_get(from, "requests"));
         useful += json_number_value(json_object_get(from, "rps")) * phase->endpoints[i].work_ms;
-        json_array_append_new(list, endpoint_result(&phase->endpoints[i], from));
+        json_t *endpoint = endpoint_result(&phase->endpoints[i], from);
+        if (json_array_size(curves) == phase->endpoints_count)
+            json_object_set(endpoint, "curve", json_array_get(curves, i));
+        json_array_append_new(list, endpoint);
     }
     json_t *result =
         json_pack("{s:s, s:f, s:f}", "name", phase->name, "duration_s",
@@ -209,19 +232,24 @@ static json_t *phase_result(const dz_lab_load *load, json_t *measured, const usa
         json_object_set_new(result, "client_cpu_percent",
                             json_real(100 * json_number_value(client) / (asked / 1e9)));
     note_others(result, u);
+    json_object_set_new(
+        result, "series",
+        json_pack("{s:O, s:O, s:O}", "t_s", u->times, "cpu_percent", u->cpu, "rss_kb", u->rss));
     json_object_set_new(result, "endpoints", list);
     return result;
 }
 
 static json_t *conclude(const dz_lab_load *load, const dz_lab_child *child, const usage *u,
-                        char *why, size_t size)
+                        int latencies, char *why, size_t size)
 {
     const char *said = child->last[0] ? child->last : "it said nothing";
     json_error_t error;
     json_t *measured =
         child->output && !child->too_long ? json_loads(child->output, 0, &error) : NULL;
-    json_t *result = measured ? phase_result(load, measured, u) : NULL;
+    json_t *curves = measured && latencies >= 0 ? dz_lab_latency_curves(latencies) : NULL;
+    json_t *result = measured ? phase_result(load, measured, u, curves) : NULL;
     json_decref(measured);
+    json_decref(curves);
     if (!result) {
         if (WIFEXITED(child->status) && WEXITSTATUS(child->status) != 0)
             snprintf(why, size, "the load generator exited with status %d: %s",
@@ -232,27 +260,44 @@ static json_t *conclude(const dz_lab_load *load, const dz_lab_child *child, cons
     return result;
 }
 
+static json_t *run_child(const dz_lab_load *load, dz_lab_child *child, int latencies, char *why,
+                         size_t size)
+{
+    json_t *result = NULL;
+    usage u = {.begin = dz_now() + warmup_of(load),
+               .times = json_array(),
+               .cpu = json_array(),
+               .rss = json_array()};
+    u.end = u.begin + duration_of(load);
+    const char *problem = watch(load, child, &u);
+    if (problem)
+        snprintf(why, size, "%s", problem);
+    else
+        result = conclude(load, child, &u, latencies, why, size);
+    dz_proctree_free(&u.tree);
+    json_decref(u.times);
+    json_decref(u.cpu);
+    json_decref(u.rss);
+    return result;
+}
+
 json_t *dz_lab_load_run(const dz_lab_load *load, char *why, size_t size)
 {
     arguments args = {0};
     dz_lab_child child;
     json_t *result = NULL;
-    build(&args, load);
+    int latencies = memfd_create("latencies", MFD_CLOEXEC); /* -1: then there is no curve */
+    build(&args, load, latencies);
     int rc = args.failed ? DZ_E_NOMEM : dz_lab_child_start(&child, args.list, NULL);
     if (rc < 0) {
         snprintf(why, size, "the load generator can't be started: %s", dz_strerror(rc));
     } else {
-        usage u = {.begin = dz_now() + warmup_of(load)};
-        u.end = u.begin + duration_of(load);
-        const char *problem = watch(load, &child, &u);
-        if (problem)
-            snprintf(why, size, "%s", problem);
-        else
-            result = conclude(load, &child, &u, why, size);
+        result = run_child(load, &child, latencies, why, size);
         dz_lab_child_end(&child);
-        dz_proctree_free(&u.tree);
     }
     for (size_t i = 0; i < args.count; i++)
         free(args.list[i]);
+    if (latencies >= 0)
+        close(latencies);
     return result;
 }

@@ -77,6 +77,20 @@ static json_t *table_definition(const dz_lab_experiment *x)
     return rows;
 }
 
+/* Names and units, so that whoever reads the document needs no list of their own. */
+static json_t *metric_definitions(void)
+{
+    size_t count;
+    const dz_lab_metric *metrics = dz_lab_metrics(&count);
+    json_t *out = json_object();
+    for (size_t i = 0; i < count; i++)
+        json_object_set_new(out, metrics[i].name,
+                            json_pack("{s:s, s:s, s:f, s:i}", "label", metrics[i].label, "unit",
+                                      metrics[i].unit, "scale", metrics[i].scale, "better",
+                                      metrics[i].better));
+    return out;
+}
+
 static json_t *now_text(void)
 {
     char text[40];
@@ -94,11 +108,12 @@ json_t *dz_lab_result_new(const dz_lab_bench *bench, bool quick, unsigned repeat
     for (unsigned i = 0; i < x->phases_count; i++)
         json_array_append_new(phases, phase_definition(&x->phases[i], quick));
     json_t *machine = dz_lab_machine();
-    json_t *document = json_pack("{s:s, s:s, s:b, s:i, s:b, s:o, s:o, s:o, s:o, s:o, s:[], s:[]}",
-                                 "experiment", x->name, "title", x->title, "quick", quick,
-                                 "repeats", (int)repeats, "complete", 0, "started", now_text(),
-                                 "machine", machine, "warnings", dz_lab_machine_warnings(machine),
-                                 "phases", phases, "table", table_definition(x), "stacks", "runs");
+    json_t *document =
+        json_pack("{s:s, s:s, s:b, s:i, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:[], s:[]}",
+                  "experiment", x->name, "title", x->title, "quick", quick, "repeats", (int)repeats,
+                  "complete", 0, "started", now_text(), "machine", machine, "warnings",
+                  dz_lab_machine_warnings(machine), "phases", phases, "table", table_definition(x),
+                  "metrics", metric_definitions(), "stacks", "runs");
     if (document && x->description)
         json_object_set_new(document, "description", json_string(x->description));
     return document;

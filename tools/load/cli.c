@@ -97,6 +97,7 @@ static const dz_option options[] = {
     OPT(OUTPUT, 'j', "json", "FILE", json, 0, 0,
         "results as JSON (to standard output without a FILE)"),
     TEXT(0, "csv", "FILE", csv, "one line an endpoint as CSV ('-': standard output)"),
+    TEXT(0, "html", "FILE", html, "one page with tables, charts and downloads; needs no network"),
     TEXT(0, "latencies", "FILE", latencies,
          "every latency, in nanoseconds (binary; see docs/load.md)"),
     TEXT('T', "title", "TEXT", title, "a title for the results"),

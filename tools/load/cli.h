@@ -23,7 +23,7 @@ typedef struct load_cli {
     bool insecure, on_port;
     uint64_t pid;
     /* What comes out */
-    const char *title, *json, *csv, *latencies, *compare;
+    const char *title, *json, *csv, *html, *latencies, *compare;
     dz_strings fail_if;
     uint64_t sample_interval; /* ms */
     bool latency_table, status_codes, exclude_errors, no_table, debug;

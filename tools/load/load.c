@@ -2,6 +2,8 @@
 #include "load/build.h"
 #include "load/report.h"
 #include "load/run.h"
+
+#include "report/report.h"
 #include "load/scenario.h"
 #include "load/start.h"
 
@@ -40,6 +42,17 @@ static int write_json(const load_session *session, FILE *out)
     return rc < 0 ? -EIO : 0;
 }
 
+static int write_html(const load_session *session, FILE *out)
+{
+    json_t *json = load_result_json(session);
+    if (!json)
+        return DZ_E_NOMEM;
+    const char *title = session->cli->title;
+    int rc = dz_report_print(out, "load", title ? title : "results", json);
+    json_decref(json);
+    return rc;
+}
+
 typedef struct output {
     const char *option, *path;
     int (*write)(const load_session *session, FILE *out);
@@ -73,13 +86,14 @@ static int write_output(const output *o, const load_session *session)
     return DZ_OPTIONS_OK;
 }
 
-enum { OUTPUTS = 3 };
+enum { OUTPUTS = 4 };
 
 static void list_outputs(const load_cli *cli, output *out)
 {
     out[0] = (output){"--json", cli->json, write_json};
     out[1] = (output){"--csv", cli->csv, load_write_csv};
     out[2] = (output){"--latencies", cli->latencies, load_write_latencies};
+    out[3] = (output){"--html", cli->html, write_html};
 }
 
 static bool to_stdout(const char *path)
@@ -90,7 +104,7 @@ static bool to_stdout(const char *path)
 static bool prints_tables(const load_cli *cli)
 {
     return !cli->no_table && !to_stdout(cli->json) && !to_stdout(cli->csv) &&
-           !to_stdout(cli->latencies);
+           !to_stdout(cli->latencies) && !to_stdout(cli->html);
 }
 
 static int report(const load_session *session)

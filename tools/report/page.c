@@ -4,10 +4,26 @@
 
 #include <stddef.h>
 
-extern const char dz_page_doctor_css[], dz_page_doctor_js[];
-extern const char dz_page_flame_css[], dz_page_flame_js[];
-extern const size_t dz_page_doctor_css_len, dz_page_doctor_js_len;
-extern const size_t dz_page_flame_css_len, dz_page_flame_js_len;
+#define PAGE(name)                                                                                 \
+    extern const char dz_page_##name##_css[], dz_page_##name##_js[];                               \
+    extern const size_t dz_page_##name##_css_len, dz_page_##name##_js_len;
+PAGE(doctor)
+PAGE(flame)
+PAGE(report)
+#undef PAGE
+
+static const struct {
+    const char *name, *css, *js;
+    const size_t *css_len, *js_len;
+} pages[] = {
+#define PAGE(kind, name)                                                                           \
+    [kind] = {#name, dz_page_##name##_css, dz_page_##name##_js, &dz_page_##name##_css_len,         \
+              &dz_page_##name##_js_len}
+    PAGE(DZ_PAGE_DOCTOR, doctor),
+    PAGE(DZ_PAGE_FLAME, flame),
+    PAGE(DZ_PAGE_REPORT, report),
+#undef PAGE
+};
 
 static dz_page_kind open_kind; /* of the page being written: one at a time */
 
@@ -25,7 +41,6 @@ static void put_escaped(FILE *out, const char *text)
 
 void dz_page_begin(FILE *out, dz_page_kind kind, const char *title)
 {
-    const char *name = kind == DZ_PAGE_DOCTOR ? "doctor" : "flame";
     open_kind = kind;
     /* The policy is what "self-contained" means: the browser itself refuses any request. */
     fprintf(out,
@@ -34,25 +49,21 @@ void dz_page_begin(FILE *out, dz_page_kind kind, const char *title)
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
             "script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:\">\n"
             "<link rel=\"icon\" href=\"data:,\">\n<title>donmaz %s: ",
-            name);
+            pages[kind].name);
     put_escaped(out, title);
     fputs("</title>\n<style>", out);
-    if (kind == DZ_PAGE_DOCTOR)
-        fwrite(dz_page_doctor_css, 1, dz_page_doctor_css_len, out);
-    else
-        fwrite(dz_page_flame_css, 1, dz_page_flame_css_len, out);
+    fwrite(pages[kind].css, 1, *pages[kind].css_len, out);
     fputs("</style>\n</head>\n<body>\n<main id=\"page\"></main>\n"
+          "<noscript>This page needs JavaScript to show its figures.</noscript>\n"
           "<script type=\"application/json\" id=\"data\">",
           out);
 }
 
 void dz_page_end(FILE *out)
 {
+    dz_page_kind kind = open_kind;
     fputs("</script>\n<script>", out);
-    if (open_kind == DZ_PAGE_DOCTOR)
-        fwrite(dz_page_doctor_js, 1, dz_page_doctor_js_len, out);
-    else
-        fwrite(dz_page_flame_js, 1, dz_page_flame_js_len, out);
+    fwrite(pages[kind].js, 1, *pages[kind].js_len, out);
     fputs("</script>\n</body>\n</html>\n", out);
 }
 

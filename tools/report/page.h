@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-typedef enum dz_page_kind { DZ_PAGE_DOCTOR, DZ_PAGE_FLAME } dz_page_kind;
+typedef enum dz_page_kind { DZ_PAGE_DOCTOR, DZ_PAGE_FLAME, DZ_PAGE_REPORT } dz_page_kind;
 
 /* Writes everything up to the data. The caller then writes one JSON value in which no "<" occurs
  * (dz_json_write_string sees to that), then calls dz_page_end. */

@@ -46,7 +46,7 @@ def main(argv):
             duration = seconds(next(words))
         elif word == "--warmup":
             warmup = seconds(next(words))
-        elif word in ("-p", "-R"):
+        elif word in ("-p", "-R", "--latencies"):
             next(words)
         elif word in ("-n", "--json=-", "--open"):
             pass

@@ -267,7 +267,8 @@ class BadTarget(Lab):
         self.assertIn(f"a: failed: port {port} is in use by another program", result.stderr)
 
     def test_a_target_that_dies_under_load_is_told_with_its_last_words(self):
-        path = self.write(self.server("mortal", "--die-after 20") + self.server("sound"))
+        phases = "  - {name: only, duration: 1s, endpoints: [{path: /fast}]}\n"
+        path = self.write(self.server("mortal", "--die-after 3") + self.server("sound"), phases)
         result = self.run_lab(path, "--json", "out.json", expect=3)
         run = json.loads((self.folder / "out.json").read_text())
         reason = run["stacks"][0]["failed"]
@@ -288,10 +289,10 @@ class BadTarget(Lab):
         self.assertIn("was not ready within 0.2 s", result.stderr)
 
     def test_a_target_that_prints_megabytes_is_measured_and_warned_about(self):
-        path = self.write(self.server("a", "--chatter 200000"))
+        path = self.write(self.server("a", "--chatter 2000000"))
         result = self.run_lab(path, "--json", "out.json")
         run = json.loads((self.folder / "out.json").read_text())
-        self.assertGreater(run["stacks"][0]["phases"][0]["endpoints"][0]["requests"], 10)
+        self.assertGreater(run["stacks"][0]["phases"][0]["endpoints"][0]["requests"], 0)
         self.assertTrue([w for w in run["warnings"] if "turn its request log off" in w])
         self.assertIn("a printed", result.stderr)
 
