@@ -66,8 +66,9 @@ function bookProblem([isbn, title, author, price, stock], seen) {
   if (author.length > MAX_TEXT) return 'author is longer than 500 bytes';
   if (!PRICE.test(price)) return 'price is not a number like 12.99, at most 99999.99';
   if (!STOCK.test(stock)) return 'stock is not a whole number from 0 to 9999999';
-  if (seen.has(isbn)) return 'isbn occurred before';
-  seen.add(isbn);
+  const key = Number(isbn); // a set of numbers is faster than one of strings
+  if (seen.has(key)) return 'isbn occurred before';
+  seen.add(key);
   return null;
 }
 
