@@ -36,6 +36,14 @@ static char *take_buffer(dz_server_loop *home)
                                    : malloc(IN_FIRST);
 }
 
+/* Nobody will read the response: whoever works for it may stop. */
+static void note_gone(dz_request *req)
+{
+    atomic_store_explicit(&req->gone, true, memory_order_relaxed);
+    if (req->fiber && req->fiber->abandoned)
+        req->fiber->abandoned(req->fiber);
+}
+
 static void give_buffer(dz_server_loop *home, char *buffer, uint32_t cap)
 {
     size_t room = sizeof home->free_buffers / sizeof home->free_buffers[0];
@@ -281,7 +289,7 @@ void dz_conn_close(dz_conn *conn)
     dz_timer_unreserve(loop);
     dz_defer_cancel(loop, &conn->flush);
     if (conn->req) {
-        atomic_store_explicit(&conn->req->gone, true, memory_order_relaxed);
+        note_gone(conn->req);
         if (!conn->req->head_bytes && conn->in) {
             /* Its handler may still read the head. */
             conn->req->head_bytes = conn->in;
@@ -373,7 +381,7 @@ static void begin_request(dz_conn *conn, dz_request *req, uint32_t head_len)
     req->id = ++home->next_id * home->server->loop_count + home->loop->index;
     req->started = home->loop->now;
     if (conn->peer_ended)
-        atomic_store_explicit(&req->gone, true, memory_order_relaxed);
+        note_gone(req);
     req->body.limit = options(conn)->body_max;
     if (req->head.chunked) {
         req->body.state = DZ_BODY_STATE_UNREAD;
@@ -580,7 +588,7 @@ static void on_event(dz_loop *loop, dz_watch *watch, uint32_t events)
         /* The client closed, or will send no more. Most that do so in mid-request are gone. */
         conn->peer_ended = true;
         if (conn->req)
-            atomic_store_explicit(&conn->req->gone, true, memory_order_relaxed);
+            note_gone(conn->req);
     }
     if (events & (EPOLLHUP | EPOLLERR)) {
         dz_conn_close(conn);

@@ -82,6 +82,9 @@ dz_fiber *dz_fiber_new(dz_loop *loop)
     fiber->wall_ns = fiber->cpu_ns = 0;
     fiber->measure_cpu = fiber->rescued = fiber->demoted = false;
     fiber->trace_count = 0;
+    fiber->gone = NULL;
+    fiber->abandoned = NULL;
+    fiber->abandoned_arg = NULL;
     fiber->dispatch = NULL;
     fiber->label = NULL;
     return fiber;
