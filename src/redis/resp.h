@@ -86,6 +86,9 @@ int dz_resp_next(dz_resp *resp, dz_reply **reply);
 /* Whether the reader is between replies, with nothing unread. */
 bool dz_resp_idle(const dz_resp *resp);
 
+/* Writes a command and returns its length: at most 32 bytes more than each argument, and 32. */
+size_t dz_resp_encode(char *to, const dz_slice *args, size_t count);
+
 /* Appends a command. DZ_E_NOMEM: *out is unchanged. */
 int dz_resp_command(dz_buf *out, const dz_slice *args, size_t count);
 
