@@ -58,7 +58,8 @@ static void note_sent(load_conn *conn, size_t endpoint, uint64_t now)
 {
     load_engine *engine = conn->engine;
     load_sent *sent = &conn->ring[(conn->first + conn->count++) & conn->mask];
-    *sent = (load_sent){.at = now, .due = now, .endpoint = (uint32_t)endpoint};
+    *sent = (load_sent){
+        .at = now, .due = now, .endpoint = (uint32_t)endpoint, .counts = engine->counting};
     load_pacer *pacer = conn->pacer;
     if (pacer)
         sent->due = pacer->base + (uint64_t)((double)pacer->sent++ * pacer->interval);
@@ -210,7 +211,7 @@ static void complete(load_conn *conn, uint64_t now)
     bool by_amount = engine->plan->duration == UINT64_MAX;
     /* With a fixed time, what ends within it counts, so that neither throughput nor latency loses
      * the requests that were under way when counting began; with a fixed amount, what was sent. */
-    if (engine->counting && (!by_amount || sent.at >= engine->shared->counting)) {
+    if (engine->counting && (!by_amount || sent.counts)) {
         write_down(engine, &sent, &conn->response, now);
         judge_failures(engine, &conn->response, &engine->plan->endpoints[sent.endpoint]);
     }
