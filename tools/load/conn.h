@@ -35,7 +35,7 @@ typedef struct load_pacer {
 typedef struct load_engine_group {
     const load_group *plan;
     uint64_t budget;    /* requests still to send once counting */
-    uint64_t opening;  /* connections that will send as soon as they are open */
+    uint64_t opening;   /* connections that will send as soon as they are open */
     int64_t *turns;     /* smooth weighted round robin over the endpoints; NULL when only one */
     load_pacer *pacers; /* one when shared, one a connection otherwise; NULL without a rate */
 } load_engine_group;

@@ -68,7 +68,10 @@ static void note_sent(load_conn *conn, size_t endpoint, uint64_t now)
     engine->in_flight++;
     if (!engine->counting)
         return;
-    engine->records[endpoint].totals.sent++;
+    load_record *record = &engine->records[endpoint];
+    record->totals.sent++;
+    if (pacer && load_series_add(&record->lag, now - sent->due) < 0)
+        engine->out_of_memory = engine->over = true;
     if (conn->group->budget != UINT64_MAX)
         conn->group->budget--;
 }
