@@ -19,6 +19,7 @@ typedef struct load_sent {
     uint64_t at;  /* when its send was called */
     uint64_t due; /* when the schedule wanted it; = at without a schedule */
     uint32_t endpoint;
+    bool counts; /* sent while counting: one of --amount's */
 } load_sent;
 
 /* A schedule: request k is due at base + k x interval. It never slips: what could not be sent in
