@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 int dz_strings_add(dz_strings *list, const char *item)
-int dz_list_add(dz_list *list, const char *item)
 {
     const char **items = realloc(list->items, (list->count + 1) * sizeof *items);
     if (!items)
@@ -25,8 +24,6 @@ void dz_strings_free(dz_strings *list)
 {
     free(list->items);
     *list = (dz_strings){0};
-void dz_list_free(dz_list *list)
-    *list = (dz_list){0};
 }
 
 int dz_fail(int code, const char *tool, const char *format, ...)
@@ -206,7 +203,6 @@ static int store(const parse *p, const dz_option *option, const char *value)
         return DZ_OPTIONS_OK;
     case DZ_OPT_LIST:
         if (dz_strings_add((dz_strings *)(void *)(p->into + option->offset), value) < 0)
-        if (dz_list_add((dz_list *)(void *)(p->into + option->offset), value) < 0)
             return dz_usage(p->spec->tool, "out of memory");
         return DZ_OPTIONS_OK;
     default:
@@ -300,12 +296,10 @@ int dz_options_parse(const dz_option_spec *spec, void *into, int argc, char **ar
         } else if (text[0] == '-' && text[1] != '\0') {
             rc = take_letters(&p, text + 1);
         } else if (dz_strings_add(&operands->args, text) < 0) {
-        } else if (dz_list_add(&operands->args, text) < 0) {
             rc = dz_usage(spec->tool, "out of memory");
         }
     }
     if (rc != DZ_OPTIONS_OK)
         dz_strings_free(&operands->args);
-        dz_list_free(&operands->args);
     return rc;
 }

@@ -25,7 +25,6 @@ typedef enum dz_option_kind {
     DZ_OPT_BYTES,    /* uint64_t: 4096, 64k, 1M, 2G (powers of 1024) */
     DZ_OPT_STRING,   /* const char * */
     DZ_OPT_LIST,     /* dz_strings: may be given several times, order kept */
-    DZ_OPT_LIST,     /* dz_list: may be given several times, order kept */
     DZ_OPT_OUTPUT, /* const char *: a file name or "-"; "-" too when no value follows, that is, when
                       the next argument is missing, another option, or a URL */
 } dz_option_kind;
@@ -34,8 +33,6 @@ typedef struct dz_strings {
     const char **items; /* the list's own array of borrowed strings; NULL when empty */
     size_t count;
 } dz_strings;
-typedef struct dz_list {
-} dz_list;
 
 typedef struct dz_option {
     dz_option_kind kind;
@@ -58,7 +55,6 @@ typedef struct dz_option_spec {
 
 typedef struct dz_operands {
     dz_strings args; /* what is no option, before `--` */
-    dz_list args;   /* what is no option, before `--` */
     char **command; /* what follows `--`: NULL-terminated as argv is; NULL when there was no `--` */
     int command_count; /* of command */
 } dz_operands;
@@ -69,7 +65,6 @@ enum { DZ_OPTIONS_OK = -1 }; /* dz_options_parse: go on */
  * Returns DZ_OPTIONS_OK, or the exit code to end with: 0 after printing --help on stdout, 2 after
  * one line on stderr that says which argument is unusable and why. Strings stay in argv. Free lists
  * with dz_strings_free. */
- * with dz_list_free. */
 int dz_options_parse(const dz_option_spec *spec, void *into, int argc, char **argv,
                      dz_operands *operands);
 
@@ -79,8 +74,6 @@ void dz_options_help(const dz_option_spec *spec, void *file);
 /* Appends a borrowed string. DZ_E_NOMEM: unchanged. */
 int dz_strings_add(dz_strings *list, const char *item);
 void dz_strings_free(dz_strings *list);
-int dz_list_add(dz_list *list, const char *item);
-void dz_list_free(dz_list *list);
 
 /* One line on stderr, "TOOL: message". Returns `code`, for `return dz_fail(...)`. */
 int dz_fail(int code, const char *tool, const char *format, ...)

@@ -12,7 +12,6 @@ typedef struct settings {
     double rate;
     const char *title, *json;
     dz_strings headers;
-    dz_list headers;
     bool quiet, progress;
 } settings;
 
@@ -88,8 +87,6 @@ static void drop(outcome *o)
 {
     dz_strings_free(&o->set.headers);
     dz_strings_free(&o->operands.args);
-    dz_list_free(&o->set.headers);
-    dz_list_free(&o->operands.args);
 }
 
 static void takes_every_form_of_an_option(void **state)
