@@ -7,7 +7,7 @@
 #include "flame/profile.h"
 #include "node/feed.h"
 
-/* A function that time is put down to: the user's own nearest to the top of the stack. */
+/* A function that time is put down to: the user's innermost under which most of it was spent. */
 typedef struct dz_culprit {
     bool known;
     double share; /* of the time looked at */
@@ -15,6 +15,8 @@ typedef struct dz_culprit {
     unsigned line;      /* where it begins */
     char inner[128];    /* what runs at the top of the stack below it, when that is another */
     double inner_share; /* of the culprit's time */
+    char caller[128], caller_file[512]; /* the user's function that calls it; may be empty */
+    unsigned caller_line;
 } dz_culprit;
 
 typedef struct dz_route_facts {

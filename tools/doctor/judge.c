@@ -11,7 +11,7 @@
 /* The thresholds, each printed beside what was measured; docs/doctor.md gives the reasons. */
 #define MIN_SECONDS   1.0
 #define STALLED       0.05 /* of the time */
-#define GC_SHARE      0.10
+#define GC_SHARE      0.15
 #define GC_OF_STALLS  0.50
 #define RETAINED_MB   8.0
 #define RETAINED_PART 0.20
@@ -60,10 +60,13 @@ static void chart(dz_diagnosis *d, const char *name)
     snprintf(d->series, sizeof d->series, "%s", name);
 }
 
-/* Loop time per request as if no other program had taken the cores. */
-static double own_sync_ms(const dz_loop_facts *l)
+/* What a request costs the loop, as if no other program had taken the cores: what ran right after
+ * it began, or, of a loop that hardly rests, all it did. */
+static double cost_ms(const dz_loop_facts *l)
 {
-    return l->sync_ms * (1 - l->starved);
+    double whole = l->requests ? l->utilisation * l->seconds * 1e3 / (double)l->requests : 0;
+    double cost = l->utilisation >= FULL && whole > l->sync_ms ? whole : l->sync_ms;
+    return cost * (1 - l->starved);
 }
 
 static bool loop_memory(const dz_loop_facts *l)
@@ -97,8 +100,8 @@ static bool loop_blocked(const dz_loop_facts *l)
         return true;
     if (l->stalled >= STALLED && l->single >= 0.5 && l->stall_gc < GC_OF_STALLS)
         return true;
-    return l->utilisation >= 0.5 && l->requests >= 5 && own_sync_ms(l) >= DZ_PIECE_MS &&
-           l->gc < GC_SHARE;
+    return l->utilisation >= 0.5 && l->requests >= 5 && cost_ms(l) >= DZ_PIECE_MS &&
+           l->gc < 0.5 * l->utilisation;
 }
 
 static bool loop_overloaded(const dz_loop_facts *l)
@@ -217,6 +220,8 @@ static void say_culprit(dz_diagnosis *d, const dz_culprit *c, const char *of)
         return;
     say(d, "%.0f%% of %s was spent in %s (%s%s%.0u)", 100 * c->share, of, c->name,
         c->file[0] ? c->file : "no file", c->line ? ":" : "", c->line);
+    if (c->caller[0])
+        say(d, "it is called by %s (%s:%u)", c->caller, c->caller_file, c->caller_line);
     if (c->inner[0])
         say(d, "most of that below it, in %s (%.0f%%)", c->inner, 100 * c->inner_share);
 }
@@ -240,8 +245,8 @@ static void explain_blocked(dz_diagnosis *d, const dz_loop_facts *l)
             "the loop stood still %zu times for %d ms or more, %.0f%% of the time (threshold "
             "%.0f%%); longest delay %.0f ms",
             l->stalls, DZ_STALL_MS, 100 * l->stalled, 100 * STALLED, l->delay_max_ms);
-    if (l->requests && own_sync_ms(l) >= DZ_PIECE_MS)
-        say(d, "a request holds the loop for %.1f ms on average (threshold %d ms)", l->sync_ms,
+    if (l->requests && cost_ms(l) >= DZ_PIECE_MS)
+        say(d, "a request costs the loop %.1f ms on average (threshold %d ms)", cost_ms(l),
             DZ_PIECE_MS);
     say_culprit(d, &l->culprit, l->stalls ? "the stalls" : "the loop's busy time");
     say_route(d, l);
@@ -412,8 +417,11 @@ void dz_judge(dz_diagnosis *d, const dz_facts *f)
     bool heavy = cpu_per_request_ms(f) >= DZ_PIECE_MS;
     /* In order: what makes the next ones worse comes first. */
     find(d, DZ_VERDICT_MEMORY, memory || outside_memory);
-    find(d, DZ_VERDICT_GARBAGE, garbage != NULL);
+    bool mostly_garbage = garbage && (!blocked || garbage->stall_gc >= GC_OF_STALLS ||
+                                      garbage->gc >= 0.5 * garbage->utilisation);
+    find(d, DZ_VERDICT_GARBAGE, mostly_garbage);
     find(d, DZ_VERDICT_BLOCKED, blocked || (one_full && heavy));
+    find(d, DZ_VERDICT_GARBAGE, garbage && !mostly_garbage);
     find(d, DZ_VERDICT_CORES, too_few_cores(f));
     find(d, DZ_VERDICT_OVERLOADED,
          (full && !blocked) || (one_full && !heavy && f->load.known && f->load.p50_ms >= QUEUE_MS));
