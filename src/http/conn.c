@@ -522,10 +522,22 @@ void dz_http_reject(dz_request *req, int status)
     dz_conn_refuse(conn, status);
 }
 
+/* Ends the connection so that the client can tell: an ordinary end would complete the body. */
+static void break_off(dz_conn *conn)
+{
+    const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    if (conn->state == DZ_CONN_CLOSED)
+        return;
+    setsockopt(conn->watch.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    dz_conn_close(conn);
+}
+
 void dz_http_finish(dz_request *req)
 {
     dz_conn *conn = req->conn;
     req->handler_done = true;
+    if (req->res.broken && !req->res.chunked)
+        break_off(conn);
     if (conn->state == DZ_CONN_CLOSED) {
         dz_request_release(req);
         conn->req = NULL;
