@@ -21,8 +21,9 @@ typedef int dz_task_fn(dz_task *task, dz_buf *in, dz_buf *out);
 
 typedef struct dz_pool_options {
     unsigned min_workers; /* kept when idle; default 0 */
-    unsigned max_workers; /* default: the CPU quota - 1, at least 1: a core stays for the loop */
-    unsigned max_queue;   /* tasks that may wait; default 256 */
+    unsigned max_workers; /* default: the CPU quota - 1, at least 1: a core stays for the loop; 0
+                           * counts as 1 */
+    unsigned max_queue;   /* tasks that may wait while every worker is busy; default 256 */
     uint64_t idle_timeout_ns; /* after which a worker above min_workers ends; default 60 s */
     int nice;                 /* added to the workers' nice value; default 0 */
 } dz_pool_options;
@@ -47,8 +48,8 @@ DZ_API int dz_pool_run(dz_pool *pool, const char *name, dz_buf *in, dz_buf *out)
 /* Whether nobody waits for the task's result any more. Cheap enough for inner loops. */
 DZ_API bool dz_task_cancelled(const dz_task *task);
 
-/* Waits for running and queued work, then ends the workers and frees the pool. Not from a handler.
- * NULL is fine. */
+/* Waits for running and queued work, then ends the workers and frees the pool. Not from a handler,
+ * and before dz_app_free of the app whose handlers used it (dz_on_stop is the place). NULL is fine. */
 DZ_API void dz_pool_free(dz_pool *pool);
 
 #endif

@@ -32,6 +32,8 @@ dz_pool *dz_pool_new(const dz_pool_options *options)
     if (!pool)
         return NULL;
     pool->options = *options;
+    if (pool->options.max_workers == 0)
+        pool->options.max_workers = 1; /* jobs would wait for ever */
     pthread_mutex_init(&pool->lock, NULL);
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -77,6 +79,7 @@ static void *worker_main(void *arg)
         setpriority(PRIO_PROCESS, id, getpriority(PRIO_PROCESS, id) + pool->options.nice);
     }
     pthread_mutex_lock(&pool->lock);
+    pool->starting--;
     for (dz_job *job; (job = next_job(pool));) {
         pthread_mutex_unlock(&pool->lock);
         job->run(job);
@@ -117,6 +120,7 @@ static int start_worker(dz_pool *pool)
         return rc;
     }
     pool->workers++;
+    pool->starting++;
     return 0;
 }
 
@@ -127,12 +131,13 @@ int dz_pool_submit(dz_pool *pool, dz_job *job)
     bury(pool);
     if (pool->closing) {
         rc = DZ_E_SHUTDOWN;
-    } else if (pool->queued >= pool->options.max_queue) {
-        rc = DZ_E_QUEUE_FULL;
-    } else if (pool->idle <= pool->queued && pool->workers < pool->options.max_workers) {
-        rc = start_worker(pool);
-        if (pool->workers > 0)
-            rc = 0; /* the others will come to it */
+    } else if (pool->idle + pool->starting <= pool->queued) {
+        /* Nobody is free for it, now or in a moment: a new worker, or it waits. */
+        rc = pool->workers < pool->options.max_workers ? start_worker(pool) : DZ_E_QUEUE_FULL;
+        if (rc < 0 && pool->workers > 0) {
+            unsigned wait = pool->queued - pool->idle - pool->starting;
+            rc = wait < pool->options.max_queue ? 0 : DZ_E_QUEUE_FULL;
+        }
     }
     if (rc == 0) {
         dz_list_init(&job->link);

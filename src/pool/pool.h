@@ -29,7 +29,8 @@ struct dz_pool {
     pthread_cond_t ended; /* a worker ended */
     dz_list queue;
     dz_list dead; /* workers to be joined */
-    unsigned queued, workers, idle;
+    unsigned queued, workers;
+    unsigned idle, starting; /* of the workers: each will take one of those queued */
     bool closing;
     dz_pool_task *tasks;
     size_t task_count;
