@@ -77,6 +77,8 @@ static void pooled(dz_request *req, dz_response *res)
     int rc = dz_buf_copy(&in, n);
     if (rc == 0)
         rc = dz_pool_run(dz_req_data(req), "copy", &in, &out);
+    if (rc == DZ_E_CANCELLED && dz_req_gone(req))
+        return; /* the client went away, and its task with it */
     if (rc < 0)
         stress_fail("task %.*s: %s", (int)n.len, n.ptr, dz_strerror(rc));
     dz_send_buf(res, 200, "application/json", &out);
