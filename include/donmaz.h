@@ -4,6 +4,7 @@
 
 #include <donmaz/app.h>
 #include <donmaz/buf.h>
+#include <donmaz/csv.h>
 #include <donmaz/error.h>
 #include <donmaz/http.h>
 #include <donmaz/json.h>
@@ -12,5 +13,6 @@
 #include <donmaz/request.h>
 #include <donmaz/response.h>
 #include <donmaz/slice.h>
+#include <donmaz/utf8.h>
 
 #endif

@@ -13,15 +13,17 @@ enum {
 /* X(name, summary, function): argv[0] is the command's name. */
 /* clang-format off: one line a command, so that two additions never touch the same line */
 #define DZ_TOOL_COMMANDS(X)                                                                        \
+    X("doctor", "find out why a server is slow", dz_tool_doctor)                                   \
     X("flame", "show where a program spends its CPU time", dz_tool_flame)                          \
     X("lab", "run experiments: several servers under the same load", dz_tool_lab)                  \
     X("load", "load a server and measure it", dz_tool_load)                                        \
     X("version", "print the version", dz_tool_version)
 /* clang-format on */
 
+int dz_tool_doctor(int argc, char **argv);
+int dz_tool_flame(int argc, char **argv);
 int dz_tool_lab(int argc, char **argv);
 int dz_tool_load(int argc, char **argv);
-int dz_tool_flame(int argc, char **argv);
 int dz_tool_version(int argc, char **argv);
 
 #endif

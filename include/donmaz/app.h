@@ -96,7 +96,7 @@ DZ_API int dz_app_set(dz_app *app, const char *name, const char *value);
 /* Called when the options are known, before any socket is opened: the place to start what the
  * handlers need. A negative return ends dz_run. In every process of --processes. */
 DZ_API void dz_on_start(dz_app *app, int (*start)(dz_app *app, void *data));
-/* Called after the last request, before dz_run returns. */
+/* Called after the last request, before dz_run returns; in every process of --processes. */
 DZ_API void dz_on_stop(dz_app *app, void (*stop)(dz_app *app, void *data));
 
 /* --- running --- */
@@ -104,23 +104,28 @@ DZ_API void dz_on_stop(dz_app *app, void (*stop)(dz_app *app, void *data));
 /* Reads the settings (argv, then DONMAZ_*), listens, serves until SIGTERM or SIGINT, drains, and
  * frees the app and returns the exit code: 0, 1 when it could not run (the reason is on stderr), 2
  * for unusable arguments. A second signal ends at once. Blocks SIGTERM, SIGINT and SIGHUP in the
- * calling thread, ignores SIGPIPE, and reports stack overflows on SIGSEGV. */
+ * calling thread, ignores SIGPIPE, and reports stack overflows on SIGSEGV. With --processes it must
+ * be called before the program has other threads: it forks. Workers then end inside it, and what
+ * follows it happens once, in their supervisor. */
 DZ_API int dz_run(dz_app *app, int argc, char **argv);
 
 /* The same without signals, arguments and messages: starts the threads and returns. *port is set to
  * the port listened on (0 was asked for any). 0 or a negative error. */
 DZ_API int dz_app_start(dz_app *app, unsigned *port);
 
-/* Any thread: stop accepting, finish the requests, then the threads. */
+/* Any thread, also a handler: stop accepting, finish the requests, then the threads. Again: nothing
+ * more. Must return before the app is freed. */
 DZ_API void dz_app_stop(dz_app *app);
 
 /* Waits for the end that dz_app_stop began, at most until the drain timeout; what still runs is
- * then cut. DZ_E_TIMEOUT: handlers still compute, and nothing of the app may be freed. */
+ * then cut. DZ_E_TIMEOUT: handlers still compute, and nothing of the app may be freed; it may be
+ * called again. DZ_E_STATE: never started. */
 DZ_API int dz_app_wait(dz_app *app);
 
 /* --- waiting in handlers --- */
 
-/* Parks the request for `ms` milliseconds; the loop serves others. DZ_E_STATE outside a handler. */
+/* Parks the request for `ms` milliseconds; the loop serves others. DZ_E_STATE: not in a handler.
+ * DZ_E_SHUTDOWN: the drain timeout has passed, return soon. DZ_E_NOMEM: did not sleep. */
 DZ_API int dz_sleep(uint64_t ms);
 
 #endif

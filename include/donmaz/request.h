@@ -49,7 +49,8 @@ DZ_API dz_slice dz_req_cookie(const dz_request *req, const char *name);
 /* The cookie at `index`, in the order sent; false past the last. */
 DZ_API bool dz_req_cookie_at(const dz_request *req, size_t index, dz_slice *name, dz_slice *value);
 
-/* The client's address as text, such as "127.0.0.1" or "::1"; "unix" for a unix socket. */
+/* The client's address as text, such as "127.0.0.1" or "::1"; "unix" for a unix socket; "" when the
+ * connection is closed already. May park. */
 DZ_API const char *dz_req_ip(dz_request *req);
 
 /* A number that no other request of this process has. */

@@ -97,10 +97,11 @@ void dz_app_free(dz_app *app)
     if (!app || app->parent)
         return;
     dz_core *core = app->core;
-    dz_server_free(core->server);
-    dz_runtime_free(core->runtime);
+    /* Workers first: one may still be waking the loop that it gave a handler back to. */
     dz_pool_free(core->medium);
     dz_pool_free(core->heavy);
+    dz_server_free(core->server);
+    dz_runtime_free(core->runtime);
     for (dz_list *link; (link = dz_list_shift(&core->routes));) {
         dz_route *route = DZ_CONTAINER(link, dz_route, link);
         free(route->label);
@@ -438,7 +439,7 @@ int dz_app_start(dz_app *app, unsigned *port)
         (rc = make_server(core)) < 0 || (rc = make_pools(core)) < 0)
         return rc;
     if (core->adopt_fd >= 0) {
-        rc = dz_server_adopt_from(core->server, core->adopt_fd);
+        rc = dz_server_adopt_from(core->server, core->adopt_fd, core->given_back);
     } else {
         if (fd < 0)
             fd = dz_core_listen(core, port);
@@ -455,12 +456,15 @@ int dz_app_start(dz_app *app, unsigned *port)
 
 void dz_app_stop(dz_app *app)
 {
-    dz_server_drain(app->core->server);
+    if (app->core->server)
+        dz_server_drain(app->core->server);
 }
 
 int dz_app_wait(dz_app *app)
 {
     dz_core *core = app->core;
+    if (!core->server)
+        return DZ_E_STATE;
     int rc = dz_runtime_join(core->runtime, dz_now() + core->settings.drain_timeout_ns);
     if (rc < 0) {
         /* Cut what still runs; handlers that park or send come back at once. */

@@ -45,9 +45,10 @@ typedef struct dz_core {
 
     dz_runtime *runtime;
     dz_server *server;
-    dz_pool *medium, *heavy; /* run the handlers of learned and blocking routes */
-    int listen_fd;           /* given by a supervisor, else -1 */
-    int adopt_fd;
+    dz_pool *medium, *heavy;       /* run the handlers of learned and blocking routes */
+    int listen_fd;                 /* given by a supervisor, else -1 */
+    int adopt_fd;                  /* where a supervisor sends connected sockets, else -1 */
+    _Atomic uint64_t *given_back;  /* see dz_server_adopt_from */
     int backtrace_signal;          /* 0: none */
     _Atomic uint64_t next_warning; /* monotonic ns */
     _Atomic uint64_t warnings_held;
@@ -100,7 +101,7 @@ void dz_fault_install(void);
 /* Installs the handler that notes where a rescued handler is; returns its signal. For dz_run. */
 int dz_fault_install_backtrace(void);
 
-/* run.c */
+/* app.c: a listening socket as the settings say, and its port; -errno. */
 int dz_core_listen(const dz_core *core, unsigned *port);
 
 #endif

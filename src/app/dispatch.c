@@ -123,6 +123,7 @@ void dz_dispatch_start(void *context, dz_request *req)
     fiber->entry = run;
     fiber->done = done;
     fiber->owner = req;
+    fiber->gone = &req->gone;
     fiber->label = route->label;
 
     dz_route_class klass = dz_route_now(route);

@@ -98,28 +98,49 @@ bool dz_req_cookie_at(const dz_request *req, size_t index, dz_slice *name, dz_sl
     return false;
 }
 
+typedef struct peer {
+    const dz_request *req;
+    struct sockaddr_storage address;
+    bool known;
+} peer;
+
+static void find_peer(peer *it)
+{
+    socklen_t len = sizeof it->address;
+    it->known = getpeername(dz_conn_fd(it->req->conn), (struct sockaddr *)&it->address, &len) == 0;
+}
+
+static void on_find_peer(dz_loop *loop, dz_fiber *fiber)
+{
+    (void)loop;
+    find_peer(fiber->after_arg);
+    dz_fiber_ready(fiber);
+}
+
 const char *dz_req_ip(dz_request *req)
 {
     enum { TEXT = INET6_ADDRSTRLEN };
-    struct sockaddr_storage address = {0};
-    socklen_t len = sizeof address;
     char *text = dz_arena_alloc(&req->arena, TEXT);
-    /* The descriptor belongs to the loop, which may close it at any moment unless we own it. */
-    if (!text || !dz_loop_pin(req->loop))
+    if (!text)
         return "";
-    bool known = !atomic_load_explicit(&req->gone, memory_order_relaxed) &&
-                 getpeername(dz_conn_fd(req->conn), (struct sockaddr *)&address, &len) == 0;
-    dz_loop_unpin(req->loop);
-    if (!known)
+    peer it = {.req = req};
+    /* The descriptor belongs to the loop, which may close it at any moment unless we own it. */
+    if (dz_loop_pin(req->loop)) {
+        find_peer(&it);
+        dz_loop_unpin(req->loop);
+    } else {
+        dz_fiber_park(on_find_peer, &it);
+    }
+    if (!it.known)
         return "";
     const void *bytes;
-    if (address.ss_family == AF_INET)
-        bytes = &((struct sockaddr_in *)&address)->sin_addr;
-    else if (address.ss_family == AF_INET6)
-        bytes = &((struct sockaddr_in6 *)&address)->sin6_addr;
+    if (it.address.ss_family == AF_INET)
+        bytes = &((struct sockaddr_in *)&it.address)->sin_addr;
+    else if (it.address.ss_family == AF_INET6)
+        bytes = &((struct sockaddr_in6 *)&it.address)->sin6_addr;
     else
         return "unix";
-    return inet_ntop(address.ss_family, bytes, text, TEXT) ? text : "";
+    return inet_ntop(it.address.ss_family, bytes, text, TEXT) ? text : "";
 }
 
 uint64_t dz_req_id(const dz_request *req)

@@ -1,11 +1,8 @@
-#include "app/app.h"
+#include "cluster/start.h"
+#include "cluster/supervisor.h"
 
-#include <donmaz/error.h>
-
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 /* dz_run: what a service's main() calls. The library itself never prints, exits or touches signals;
@@ -23,20 +20,6 @@ static void log_to_stderr(void *context, int level, const char *message)
         (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000, (int)getpid(), message);
     ssize_t n = write(STDERR_FILENO, line, (size_t)len < sizeof line ? (size_t)len : sizeof line);
     (void)n;
-}
-
-static void explain_listen(const dz_core *core, const char *program, int error)
-{
-    const dz_settings *settings = &core->settings;
-    const char *advice = "see --host and --port";
-    if (error == -EADDRINUSE)
-        advice = "another program listens there: stop it, or choose another --port";
-    else if (error == -EACCES)
-        advice = "ports below 1024 need root or CAP_NET_BIND_SERVICE: choose a higher --port";
-    else if (error == -EADDRNOTAVAIL)
-        advice = "no interface of this machine has that address: check --host";
-    fprintf(stderr, "%s: can't listen on %s port %u: %s; %s\n", program, settings->host,
-            (unsigned)settings->port, dz_strerror(error), advice);
 }
 
 static void block_signals(sigset_t *set)
@@ -80,25 +63,15 @@ static int serve(dz_app *app, const char *program)
     dz_core *core = app->core;
     sigset_t set;
     block_signals(&set);
-    if (core->on_start) {
-        int rc = core->on_start(app, core->data);
-        if (rc < 0) {
-            fprintf(stderr, "%s: could not start: %s\n", program, dz_strerror(rc));
-            return 1;
-        }
-    }
+    char text[512];
     unsigned port = 0;
-    int rc = dz_app_start(app, &port);
+    int rc = dz_start_service(app, &port, text, sizeof text);
     if (rc < 0) {
-        if (core->build_error)
-            fprintf(stderr, "%s: route or middleware '%s': %s\n", program, core->build_error,
-                    dz_strerror(rc));
-        else
-            explain_listen(core, program, rc);
+        fprintf(stderr, "%s: %s\n", program, text);
         return 1;
     }
     if (!core->settings.quiet)
-        dz_core_log(core, 30, "listening on http://%s:%u", core->settings.host, port);
+        dz_log_listening(core, port);
     wait_for_end(&set);
     if (!core->settings.quiet)
         dz_core_log(core, 30, "stopping: finishing the requests that run");
@@ -137,7 +110,7 @@ int dz_run(dz_app *app, int argc, char **argv)
     dz_fault_install();
     if (app->core->settings.rescue_backtrace)
         app->core->backtrace_signal = dz_fault_install_backtrace();
-    rc = serve(app, program);
+    rc = app->core->settings.processes > 1 ? dz_supervise(app, program) : serve(app, program);
     dz_app_free(app);
     return rc;
 }

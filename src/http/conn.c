@@ -1,6 +1,8 @@
 #include "http/conn.h"
 
+#include "base/clock.h"
 #include "base/io.h"
+#include "http/date.h"
 
 #include <donmaz/error.h>
 
@@ -16,6 +18,7 @@ enum {
     IN_FIRST = 8 << 10,      /* of the input buffer; grows to what a head may need */
     PIPELINE_OUT = 64 << 10, /* unsent replies above which no further request is begun */
     LINGER_BYTES = 16 << 20,
+    LINGER_TICK = 256 << 10, /* of them in one tick, so that an upload can't hold the loop */
 };
 static const uint64_t LINGER_NS = 5 * DZ_SEC;
 static const uint64_t DRAIN_FRESH_NS = DZ_SEC; /* for a request on its way when we drain */
@@ -31,6 +34,14 @@ static char *take_buffer(dz_server_loop *home)
 {
     return home->free_buffer_count ? home->free_buffers[--home->free_buffer_count]
                                    : malloc(IN_FIRST);
+}
+
+/* Nobody will read the response: whoever works for it may stop. */
+static void note_gone(dz_request *req)
+{
+    atomic_store_explicit(&req->gone, true, memory_order_relaxed);
+    if (req->fiber && req->fiber->abandoned)
+        req->fiber->abandoned(req->fiber);
 }
 
 static void give_buffer(dz_server_loop *home, char *buffer, uint32_t cap)
@@ -123,7 +134,7 @@ static size_t receive(dz_conn *conn, char *out, size_t room)
 
 int dz_conn_fd(const dz_conn *conn)
 {
-    return conn->watch.fd;
+    return conn->state == DZ_CONN_CLOSED ? -1 : conn->watch.fd;
 }
 
 size_t dz_conn_receive(dz_conn *conn, char *out, size_t room)
@@ -151,6 +162,8 @@ bool dz_conn_fill(dz_conn *conn)
 void dz_conn_arm(dz_conn *conn)
 {
     uint64_t due = conn->deadline < conn->write_deadline ? conn->deadline : conn->write_deadline;
+    if (conn->retry_at < due)
+        due = conn->retry_at;
     if (due == UINT64_MAX)
         return; /* a timer that still runs finds nothing due */
     /* A later deadline is found when the timer fires: moving it for every request costs more. */
@@ -166,18 +179,8 @@ void dz_conn_set_deadline(dz_conn *conn, uint64_t due)
 
 static void flush_and_advance(dz_conn *conn);
 
-static void on_timer(dz_loop *loop, dz_timer *timer)
+static void on_deadline(dz_conn *conn)
 {
-    dz_conn *conn = DZ_CONTAINER(timer, dz_conn, timer);
-    if (conn->write_deadline <= loop->now) {
-        dz_conn_close(conn); /* the client takes nothing */
-        return;
-    }
-    if (conn->deadline > loop->now) {
-        dz_conn_arm(conn);
-        return;
-    }
-    conn->deadline = UINT64_MAX;
     switch (conn->state) {
     case DZ_CONN_HEAD:
         dz_conn_refuse(conn, 408);
@@ -187,12 +190,38 @@ static void on_timer(dz_loop *loop, dz_timer *timer)
         dz_conn_fail_body(conn, DZ_E_TIMEOUT, 408);
         break;
     case DZ_CONN_IDLE:
+        if (!dz_list_empty(&conn->out)) { /* not idle: a slow client still takes its reply */
+            dz_conn_set_deadline(conn, conn->home->loop->now + options(conn)->idle_timeout_ns);
+            break;
+        }
+        dz_conn_close(conn);
+        break;
     case DZ_CONN_LINGER:
         dz_conn_close(conn);
         break;
     case DZ_CONN_CLOSED:
         break;
     }
+}
+
+static void on_timer(dz_loop *loop, dz_timer *timer)
+{
+    dz_conn *conn = DZ_CONTAINER(timer, dz_conn, timer);
+    if (conn->write_deadline <= loop->now) {
+        dz_conn_close(conn); /* the client takes nothing */
+        return;
+    }
+    if (conn->retry_at <= loop->now) {
+        conn->retry_at = UINT64_MAX;
+        conn->writable = true;
+        flush_and_advance(conn);
+    }
+    if (conn->state != DZ_CONN_CLOSED && conn->deadline <= loop->now) {
+        conn->deadline = UINT64_MAX;
+        on_deadline(conn);
+    }
+    if (conn->state != DZ_CONN_CLOSED)
+        dz_conn_arm(conn); /* for the other deadlines */
 }
 
 /* --- opening and closing --- */
@@ -217,6 +246,7 @@ void dz_conn_open(dz_server_loop *home, int fd)
                       .fresh = true,
                       .deadline = UINT64_MAX,
                       .write_deadline = UINT64_MAX,
+                      .retry_at = UINT64_MAX,
                       .again.fn = on_again};
     dz_list_init(&conn->out);
     dz_deferred_init(&conn->flush, on_flush);
@@ -259,7 +289,7 @@ void dz_conn_close(dz_conn *conn)
     dz_timer_unreserve(loop);
     dz_defer_cancel(loop, &conn->flush);
     if (conn->req) {
-        atomic_store_explicit(&conn->req->gone, true, memory_order_relaxed);
+        note_gone(conn->req);
         if (!conn->req->head_bytes && conn->in) {
             /* Its handler may still read the head. */
             conn->req->head_bytes = conn->in;
@@ -320,12 +350,13 @@ void dz_conn_refuse(dz_conn *conn, int status)
     atomic_fetch_add_explicit(&server->stats.bad_requests, 1, memory_order_relaxed);
     conn->close_after = conn->must_linger = true;
     drop_input(conn);
-    char text[256];
+    char date[DZ_DATE_LEN], text[320];
+    const char *reason = dz_status_reason(status);
+    dz_date_format(date, (int64_t)(dz_clock(CLOCK_REALTIME_COARSE) / DZ_SEC));
     int len = snprintf(text, sizeof text,
-                       "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                       "HTTP/1.1 %d %s\r\nDate: %.*s\r\nContent-Type: text/plain; charset=utf-8\r\n"
                        "Content-Length: %zu\r\nConnection: close\r\n\r\n%s\n",
-                       status, dz_status_reason(status), strlen(dz_status_reason(status)) + 1,
-                       dz_status_reason(status));
+                       status, reason, DZ_DATE_LEN, date, strlen(reason) + 1, reason);
     dz_out *out = dz_out_copy(dz_slice_make(text, (size_t)len));
     if (out)
         dz_conn_queue(conn, out);
@@ -350,7 +381,7 @@ static void begin_request(dz_conn *conn, dz_request *req, uint32_t head_len)
     req->id = ++home->next_id * home->server->loop_count + home->loop->index;
     req->started = home->loop->now;
     if (conn->peer_ended)
-        atomic_store_explicit(&req->gone, true, memory_order_relaxed);
+        note_gone(req);
     req->body.limit = options(conn)->body_max;
     if (req->head.chunked) {
         req->body.state = DZ_BODY_STATE_UNREAD;
@@ -416,7 +447,7 @@ static bool step_request(dz_conn *conn)
     if (conn->close_after) {
         if (dz_list_empty(&conn->out))
             finish(conn);
-        return false;
+        return conn->state == DZ_CONN_LINGER; /* what is there already makes no further edge */
     }
     if (conn->out_bytes > PIPELINE_OUT)
         return false; /* flushing goes on here */
@@ -436,20 +467,25 @@ static bool step_request(dz_conn *conn)
     return false;
 }
 
-static bool step_linger(dz_conn *conn)
+/* Drops input until the client has read the reply and closes. */
+static void linger(dz_conn *conn)
 {
     char scratch[16 << 10];
-    if (!conn->readable)
-        return false;
-    size_t n = receive(conn, scratch, sizeof scratch);
-    if (conn->state == DZ_CONN_CLOSED)
-        return false;
-    conn->linger_left -= n < conn->linger_left ? n : conn->linger_left;
-    if (conn->input_ended || conn->linger_left == 0) {
-        dz_conn_close(conn);
-        return false;
+    for (size_t dropped = 0; conn->readable;) {
+        if (dropped >= LINGER_TICK) {
+            dz_conn_later(conn);
+            return;
+        }
+        size_t n = receive(conn, scratch, sizeof scratch);
+        if (conn->state == DZ_CONN_CLOSED)
+            return;
+        dropped += n;
+        conn->linger_left -= n < conn->linger_left ? n : conn->linger_left;
+        if (conn->input_ended || conn->linger_left == 0) {
+            dz_conn_close(conn);
+            return;
+        }
     }
-    return n > 0;
 }
 
 void dz_conn_advance(dz_conn *conn)
@@ -467,7 +503,8 @@ void dz_conn_advance(dz_conn *conn)
             again = false;
             break;
         case DZ_CONN_LINGER:
-            again = step_linger(conn);
+            linger(conn);
+            again = false;
             break;
         case DZ_CONN_CLOSED:
             again = false;
@@ -530,8 +567,12 @@ void dz_conn_drain(dz_conn *conn)
     if (conn->state == DZ_CONN_HELD) {
         conn->close_after = true;
     } else if (conn->state == DZ_CONN_IDLE && !conn->fresh) {
-        conn->close_after = true;
-        dz_conn_advance(conn); /* closes, once its output is written */
+        conn->readable = true; /* a request that has arrived since the last look is answered */
+        dz_conn_advance(conn);
+        bool rests = conn->state == DZ_CONN_IDLE && conn->in_start == conn->in_end;
+        conn->close_after |= conn->state == DZ_CONN_HELD || rests;
+        if (rests)
+            dz_conn_advance(conn); /* closes, once its output is written */
     } else if (conn->state == DZ_CONN_IDLE) {
         dz_conn_set_deadline(conn, conn->home->loop->now + DRAIN_FRESH_NS);
     }
@@ -547,7 +588,7 @@ static void on_event(dz_loop *loop, dz_watch *watch, uint32_t events)
         /* The client closed, or will send no more. Most that do so in mid-request are gone. */
         conn->peer_ended = true;
         if (conn->req)
-            atomic_store_explicit(&conn->req->gone, true, memory_order_relaxed);
+            note_gone(conn->req);
     }
     if (events & (EPOLLHUP | EPOLLERR)) {
         dz_conn_close(conn);

@@ -9,6 +9,7 @@
 
 /* Pieces that one sendmsg takes together. */
 enum { GATHER = 64 };
+static const uint64_t RETRY_NS = 20 * DZ_MS;
 
 dz_out *dz_out_copy(dz_slice bytes)
 {
@@ -115,8 +116,13 @@ bool dz_conn_flush(dz_conn *conn)
                                   memory_order_relaxed);
             conn->write_deadline = UINT64_MAX;
             consume(conn, (size_t)written);
-        } else if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM) {
+        } else if (errno == EAGAIN) {
             conn->writable = false;
+        } else if (errno == ENOBUFS || errno == ENOMEM) {
+            /* There may be room in the socket all the time, and so no event to wait for. */
+            conn->writable = false;
+            conn->retry_at = conn->home->loop->now + RETRY_NS;
+            dz_conn_arm(conn);
         } else if (errno != EINTR) {
             dz_conn_close(conn);
             return false;

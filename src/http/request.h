@@ -120,7 +120,7 @@ ssize_t dz_http_read(dz_request *req, void *out, size_t cap);
 
 /* --- used by the app, on the loop --- */
 
-/* The socket; only while the loop is owned (pinned). */
+/* The socket, -1 when it is closed; only on the loop or while it is pinned. */
 int dz_conn_fd(const dz_conn *conn);
 
 /* The handler has returned; its fiber is off the request. */

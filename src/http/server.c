@@ -142,12 +142,14 @@ static void pause_accepting(dz_loop *loop, dz_listener *listener)
 static void on_retry(dz_loop *loop, dz_timer *timer)
 {
     dz_listener *listener = DZ_CONTAINER(timer, dz_listener, retry);
+    if (dz_watch_change(loop, &listener->watch, EPOLLIN) < 0) {
+        dz_timer_start(loop, &listener->retry, loop->now + ACCEPT_RETRY_NS);
+        return;
+    }
     listener->paused = false;
-    dz_watch_change(loop, &listener->watch, EPOLLIN);
 }
 
-/* Errors of one connection that was in the backlog, not of the listening socket (accept(2)). */
-static bool of_the_connection(int error)
+bool dz_accept_may_go_on(int error)
 {
     switch (error) {
     case ECONNABORTED:
@@ -183,7 +185,7 @@ static void on_acceptable(dz_loop *loop, dz_watch *watch, uint32_t events)
         }
         if (errno == EAGAIN)
             return;
-        if (of_the_connection(errno))
+        if (dz_accept_may_go_on(errno))
             continue;
         /* EMFILE, ENFILE, ENOBUFS, ENOMEM: the connection stays in the backlog and the socket
          * readable. Waiting a little serves the others instead of spinning. */
@@ -193,35 +195,56 @@ static void on_acceptable(dz_loop *loop, dz_watch *watch, uint32_t events)
     }
 }
 
-/* A message holds one socket; the end of the channel is the supervisor's death or its order to
- * stop, which a signal announces. */
+/* Takes one socket, which is one message, from the channel. 1; 0: no more, ever; -errno. */
+static int take_over(dz_server *server, int channel)
+{
+    char byte;
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec piece = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr message = {.msg_iov = &piece,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    ssize_t n = recvmsg(channel, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (n <= 0)
+        return n == 0 ? 0 : -errno;
+    const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (!header || header->cmsg_type != SCM_RIGHTS) {
+        /* EMFILE here: the kernel dropped the socket, its client sees it close. */
+        atomic_fetch_add_explicit(&server->stats.accept_errors, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(server->given_back, 1, memory_order_relaxed);
+        return 1;
+    }
+    int fd;
+    memcpy(&fd, CMSG_DATA(header), sizeof fd);
+    dz_server_adopt(server, fd);
+    return 1;
+}
+
+/* The end of the channel is the supervisor's death or its order to stop: who runs the service
+ * watches for that (src/cluster/worker.c). */
 static void on_handed_over(dz_loop *loop, dz_watch *watch, uint32_t events)
 {
-    (void)loop, (void)events;
+    (void)events;
     dz_server *server = DZ_CONTAINER(watch, dz_listener, watch)->server;
-    for (int i = 0; i < ACCEPT_BATCH; i++) {
-        char byte;
-        union {
-            struct cmsghdr align;
-            char bytes[CMSG_SPACE(sizeof(int))];
-        } control;
-        struct iovec piece = {.iov_base = &byte, .iov_len = 1};
-        struct msghdr message = {.msg_iov = &piece,
-                                 .msg_iovlen = 1,
-                                 .msg_control = control.bytes,
-                                 .msg_controllen = sizeof control.bytes};
-        ssize_t n = recvmsg(watch->fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-        if (n <= 0) {
-            if (n == 0 || (errno != EAGAIN && errno != EINTR))
-                dz_watch_stop(loop, watch);
-            return;
-        }
-        const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        if (!header || header->cmsg_type != SCM_RIGHTS)
-            continue; /* EMFILE here: the kernel dropped the socket, its client sees it close */
-        int fd;
-        memcpy(&fd, CMSG_DATA(header), sizeof fd);
-        dz_server_adopt(server, fd);
+    int rc = 1;
+    for (int i = 0; i < ACCEPT_BATCH && (rc > 0 || rc == -EINTR); i++)
+        rc = take_over(server, watch->fd);
+    if (rc <= 0 && rc != -EAGAIN && rc != -EINTR)
+        dz_watch_stop(loop, watch);
+}
+
+/* Sockets that were sent before the order to stop are served like the others. */
+static void take_over_the_rest(dz_server *server)
+{
+    for (dz_list *link = server->listeners.next; link != &server->listeners; link = link->next) {
+        const dz_listener *listener = DZ_CONTAINER(link, dz_listener, link);
+        int rc = listener->watch.fn == on_handed_over;
+        while (rc > 0 || rc == -EINTR)
+            rc = take_over(server, listener->watch.fd);
     }
 }
 
@@ -254,8 +277,9 @@ int dz_server_listen(dz_server *server, int fd)
     return add_listener(server, fd, on_acceptable);
 }
 
-int dz_server_adopt_from(dz_server *server, int fd)
+int dz_server_adopt_from(dz_server *server, int fd, _Atomic uint64_t *given_back)
 {
+    server->given_back = given_back;
     return add_listener(server, fd, on_handed_over);
 }
 
@@ -271,6 +295,8 @@ void dz_server_connection_gone(dz_server_loop *home)
 {
     atomic_fetch_sub_explicit(&home->open, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&home->server->stats.open, 1, memory_order_relaxed);
+    if (home->server->given_back)
+        atomic_fetch_add_explicit(home->server->given_back, 1, memory_order_relaxed);
     stop_if_empty(home);
 }
 
@@ -296,6 +322,7 @@ static void on_drain_first(dz_loop *loop, dz_msg *msg)
 {
     dz_server *server = DZ_CONTAINER(msg, dz_server, drain);
     (void)loop;
+    take_over_the_rest(server);
     close_listeners(server);
     for (unsigned i = 1; i < server->loop_count; i++) {
         server->loops[i].drain.fn = on_drain;
@@ -306,6 +333,8 @@ static void on_drain_first(dz_loop *loop, dz_msg *msg)
 
 void dz_server_drain(dz_server *server)
 {
+    if (atomic_exchange(&server->draining, true))
+        return;
     server->drain.fn = on_drain_first;
     dz_loop_post(server->loops[0].loop, &server->drain);
 }
@@ -314,6 +343,7 @@ static void on_abort(dz_loop *loop, dz_msg *msg)
 {
     (void)msg;
     dz_server_loop *home = loop->user;
+    dz_loop_wake_sleepers(loop);
     dz_list *next;
     for (dz_list *link = home->conns.next; link != &home->conns; link = next) {
         next = link->next;
@@ -323,6 +353,8 @@ static void on_abort(dz_loop *loop, dz_msg *msg)
 
 void dz_server_abort(dz_server *server)
 {
+    if (atomic_exchange(&server->aborting, true))
+        return;
     for (unsigned i = 0; i < server->loop_count; i++) {
         server->loops[i].abort.fn = on_abort;
         dz_loop_post(server->loops[i].loop, &server->loops[i].abort);

@@ -69,9 +69,11 @@ struct dz_server {
     dz_runtime *runtime;
     dz_server_loop *loops;
     unsigned loop_count;
-    dz_list listeners; /* on loop 0 */
+    dz_list listeners;            /* on loop 0 */
+    _Atomic uint64_t *given_back; /* see dz_server_adopt_from; NULL without a supervisor */
     dz_server_stats stats;
     dz_msg drain;
+    _Atomic bool draining, aborting; /* asked for already: a message is posted once */
 };
 
 /* The runtime must not have been started. NULL: out of memory. */
@@ -87,11 +89,17 @@ int dz_server_listen(dz_server *server, int fd);
 void dz_server_adopt(dz_server *server, int fd);
 
 /* Takes connected sockets that a supervisor sends over `fd`, a unix socket of type SEQPACKET which
- * the server now owns. Before the runtime is started. -errno or DZ_E_NOMEM. */
-int dz_server_adopt_from(dz_server *server, int fd);
+ * the server now owns. *given_back, in memory shared with the supervisor, is raised by one for each
+ * of them that was closed or could not be taken: what was sent less this is what is open, also
+ * while a socket is on its way. Before the runtime is started. -errno or DZ_E_NOMEM. */
+int dz_server_adopt_from(dz_server *server, int fd, _Atomic uint64_t *given_back);
+
+/* Whether accept failed for one connection that was in the backlog (accept(2)), so that the next
+ * one may be accepted, and not for want of descriptors or memory. */
+bool dz_accept_may_go_on(int error);
 
 /* Any thread: stop accepting, close idle connections, let requests finish with Connection: close,
- * then stop the loops. Call once. */
+ * then stop the loops. Calls after the first do nothing. */
 void dz_server_drain(dz_server *server);
 
 /* Any thread, after dz_server_drain: cut what still runs. */

@@ -40,11 +40,15 @@ struct dz_fiber {
     dz_fiber_fn *entry;
     dz_fiber_after *after; /* what the loop does once the fiber has left its stack */
     void *after_arg;
-    dz_fiber_after *done;  /* the `after` of a fiber whose entry returned */
-    dz_fiber_fn *dispatch; /* how a ready fiber gets to run; NULL: the loop's run queue */
-    dz_msg msg;            /* carries `after` to the loop from another thread */
-    const char *label;     /* what it runs, for reports: "GET /users/:id" */
-    void *owner;           /* whose fiber this is; not looked at here */
+    dz_fiber_after *done;     /* the `after` of a fiber whose entry returned */
+    dz_fiber_fn *dispatch;    /* how a ready fiber gets to run; NULL: the loop's run queue */
+    dz_msg msg;               /* carries `after` to the loop from another thread */
+    const char *label;        /* what it runs, for reports: "GET /users/:id" */
+    void *owner;              /* whose fiber this is; not looked at here */
+    const _Atomic bool *gone; /* set when nobody waits for what it does any more; may be NULL */
+    /* On the loop: called when `gone` is set. NULL unless someone wants to know. */
+    void (*abandoned)(dz_fiber *fiber);
+    void *abandoned_arg;
 
     /* What it used since dz_fiber_new; a stretch is the time from running to parking. */
     uint64_t wall_ns; /* the longest stretch */
@@ -77,6 +81,10 @@ void dz_fiber_switch_in(dz_fiber *fiber);
 /* From inside a fiber: leaves the stack; `after` then runs on the loop with fiber->after_arg = arg.
  * Returns when someone has made the fiber ready again. */
 void dz_fiber_park(dz_fiber_after *after, void *arg);
+
+/* From inside a fiber: parks until the monotonic clock reaches `due` ns. DZ_E_NOMEM: did not sleep;
+ * DZ_E_SHUTDOWN: woken, or not let sleep, by dz_loop_wake_sleepers. (sleep.c) */
+int dz_fiber_sleep(uint64_t due);
 
 /* Runs a ready fiber on the calling thread, which owns no loop, and posts the outcome to the
  * fiber's loop. For pool workers. */

@@ -34,6 +34,7 @@ int dz_loop_init(dz_loop *loop, dz_runtime *runtime, unsigned index, size_t stac
     dz_list_init(&loop->ready);
     dz_list_init(&loop->deferred);
     dz_list_init(&loop->free_fibers);
+    dz_list_init(&loop->sleepers);
     set_now(loop);
     loop->epoll_fd = -1;
     int rc = DZ_E_NOMEM;
@@ -271,6 +272,7 @@ static bool run_fiber(dz_loop *loop, dz_thread *thread, dz_fiber *fiber)
     note_stretch(fiber, end - start, fiber->measure_cpu ? dz_thread_cpu() - cpu : 0);
     if (dz_loop_pin(loop)) {
         thread->loop = NULL;
+        loop->now = end; /* deadlines set from here on must not lie in the past */
         atomic_store_explicit(&loop->mark, end, RELAXED);
         dz_loop_note_stall(loop, end - start);
         fiber->after(loop, fiber);

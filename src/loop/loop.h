@@ -83,7 +83,7 @@ struct dz_loop {
     unsigned index; /* of the runtime's loops */
     int epoll_fd, wake_fd;
     uint64_t sequence;
-    uint64_t now; /* monotonic ns, refreshed each tick */
+    uint64_t now; /* monotonic ns, refreshed each tick and when a handler ends */
     dz_heap timers;
     size_t timers_reserved;
     dz_list ready;
@@ -92,7 +92,9 @@ struct dz_loop {
     size_t free_fiber_count;
     size_t fiber_count; /* all that exist */
     size_t stack_size;
+    dz_list sleepers; /* fibers parked by dz_fiber_sleep */
     bool stopping;
+    bool cut; /* nobody sleeps any more */
     int event_next, event_count;
     dz_watch wake_watch;
     void *user; /* the layer above's data for this loop */
@@ -112,6 +114,9 @@ void dz_loop_stop(dz_loop *loop);
 
 /* Counts a stall of `ns`. By the thread that owns the loop, or has just taken it away. */
 void dz_loop_note_stall(dz_loop *loop, uint64_t ns);
+
+/* On the loop: fibers that sleep, now or later, go on at once. */
+void dz_loop_wake_sleepers(dz_loop *loop);
 
 /* Any thread: msg->fn runs on the loop soon. Never fails; msg must live until then. */
 void dz_loop_post(dz_loop *loop, dz_msg *msg);

@@ -90,6 +90,9 @@ dz_thread *dz_thread_self(void);
 void dz_thread_enter(dz_thread *thread);
 void dz_thread_leave(dz_thread *thread);
 
+/* Starts a thread that leaves signals to the threads that asked for them. DZ_E_NO_THREAD. */
+int dz_thread_create(pthread_t *handle, size_t stack_size, void *(*run)(void *), void *arg);
+
 /* --- between the parts of this folder --- */
 
 /* A handler came back on a thread that lost its loop. Returns the CPU time in ns that it used since

@@ -58,7 +58,7 @@ uint64_t dz_thread_end_stray(dz_thread *thread, bool *demoted)
 {
     dz_runtime *runtime = thread->runtime;
     pthread_mutex_lock(&runtime->lock);
-    *demoted = thread->demoted;
+    *demoted |= thread->demoted; /* perhaps in an earlier stretch */
     uint64_t start = thread->stray_cpu;
     thread->state = DZ_THREAD_STANDBY; /* no more demotion from here on */
     runtime->stray_count--;
@@ -131,6 +131,25 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
+int dz_thread_create(pthread_t *handle, size_t stack_size, void *(*run)(void *), void *arg)
+{
+    /* A fault is raised by the thread itself; the kernel ends a process that blocks its signal
+     * without asking the handler, which is to report a stack overflow. */
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+    sigset_t mask, before;
+    sigfillset(&mask);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+        sigdelset(&mask, faults[i]);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, stack_size);
+    pthread_sigmask(SIG_SETMASK, &mask, &before);
+    int error = pthread_create(handle, &attributes, run, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return error ? DZ_E_NO_THREAD : 0;
+}
+
 /* With the lock held. */
 int dz_runtime_add_thread(dz_runtime *runtime)
 {
@@ -141,21 +160,11 @@ int dz_runtime_add_thread(dz_runtime *runtime)
     dz_list_init(&thread->link);
     pthread_cond_init(&thread->wake, NULL);
 
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, THREAD_STACK);
-    /* Signals go to the threads that asked for them, not to ours. SIGSEGV and the like are raised
-     * by the thread itself and can't be kept away. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread->handle, &attributes, thread_main, thread);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    if (error) {
+    int rc = dz_thread_create(&thread->handle, THREAD_STACK, thread_main, thread);
+    if (rc < 0) {
         pthread_cond_destroy(&thread->wake);
         free(thread);
-        return DZ_E_NO_THREAD;
+        return rc;
     }
     runtime->thread_count++;
     dz_runtime_put_standby(runtime, thread);

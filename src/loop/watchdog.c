@@ -27,6 +27,8 @@ static const uint64_t ALERT_NS = DZ_SEC, QUIET_NS = 100 * DZ_MS;
  * core; another thread would wait too. After this many times rescue_after the loop moves anyway. */
 enum { PATIENCE = 8 };
 
+enum { WATCHDOG_STACK = 128 << 10 };
+
 static const uint64_t SHORTEST_LOOK = DZ_MS / 2, LONGEST_LOOK = 20 * DZ_MS;
 
 static uint64_t thread_cpu(const dz_thread *thread)
@@ -113,7 +115,7 @@ static void take_over(dz_runtime *runtime, dz_loop *loop, dz_watchdog_view *view
 
 typedef enum activity {
     QUIET,   /* nothing ran */
-    BUSY,    /* ticks and short handlers */
+    BUSY,    /* ticks and handlers */
     SUSPECT, /* a handler, or its thread's wait for a core, takes long: look again soon */
     ALERT,   /* a handler computes or blocks for long */
 } activity;
@@ -126,7 +128,7 @@ static activity look_at(dz_runtime *runtime, dz_loop *loop, dz_watchdog_view *vi
     uint64_t since = atomic_load_explicit(&loop->mark, memory_order_relaxed);
     uint64_t wall = now > since ? now - since : 0, limit = runtime->options.rescue_after_ns;
     if (wall < limit / 2)
-        return QUIET;
+        return BUSY; /* not quiet: nobody would wake the watchdog before this handler returns */
     const dz_thread *thread = atomic_load(&loop->thread);
     if (word != view->word) {
         *view = (dz_watchdog_view){.word = word,
@@ -240,17 +242,11 @@ static void *watchdog_main(void *arg)
 
 int dz_watchdog_start(dz_runtime *runtime)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     runtime->has_watchdog = true;
-    if (pthread_create(&runtime->watchdog, NULL, watchdog_main, runtime) != 0) {
+    int rc = dz_thread_create(&runtime->watchdog, WATCHDOG_STACK, watchdog_main, runtime);
+    if (rc < 0)
         runtime->has_watchdog = false;
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        return DZ_E_NO_THREAD;
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return 0;
+    return rc;
 }
 
 void dz_watchdog_stop(dz_runtime *runtime)

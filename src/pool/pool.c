@@ -2,9 +2,10 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "pool/process.h"
+#include "pool/task.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
@@ -15,7 +16,16 @@ typedef struct worker {
     dz_pool *pool;
     dz_list link;
     pthread_t handle;
+    dz_child *child; /* with processes, from its first task on */
 } worker;
+
+static _Thread_local worker *current;
+
+/* A function of its own, so that no caller keeps the address over a change of threads. */
+__attribute__((noinline)) dz_child **dz_worker_child(void)
+{
+    return &current->child;
+}
 
 void dz_pool_options_init(dz_pool_options *options)
 {
@@ -27,12 +37,32 @@ void dz_pool_options_init(dz_pool_options *options)
     };
 }
 
+static void free_pool(dz_pool *pool)
+{
+    dz_zygote_free(pool->zygote);
+    dz_histogram_free(pool->wait_ns);
+    dz_histogram_free(pool->run_ns);
+    free(pool->registered);
+    free(pool);
+}
+
 dz_pool *dz_pool_new(const dz_pool_options *options)
 {
     dz_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
         return NULL;
     pool->options = *options;
+    if (pool->options.max_workers == 0)
+        pool->options.max_workers = 1;
+    pool->wait_ns = dz_histogram_new();
+    pool->run_ns = dz_histogram_new();
+    bool isolated = options->isolation == DZ_PROCESSES;
+    if (isolated)
+        pool->zygote = dz_zygote_new();
+    if (!pool->wait_ns || !pool->run_ns || (isolated && !pool->zygote)) {
+        free_pool(pool);
+        return NULL;
+    }
     pthread_mutex_init(&pool->lock, NULL);
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -40,32 +70,63 @@ dz_pool *dz_pool_new(const dz_pool_options *options)
     pthread_cond_init(&pool->work, &attributes);
     pthread_cond_init(&pool->ended, &attributes);
     pthread_condattr_destroy(&attributes);
-    dz_list_init(&pool->queue);
+    for (size_t i = 0; i < DZ_PRIORITIES; i++)
+        dz_list_init(&pool->queues[i]);
     dz_list_init(&pool->dead);
+    dz_list_init(&pool->tasks);
+    pool->window_start = dz_now();
     return pool;
+}
+
+/* With the lock held: the job to run next, NULL when none waits. */
+static dz_job *take_job(dz_pool *pool)
+{
+    static const dz_priority order[] = {DZ_PRIORITY_HIGH, DZ_PRIORITY_NORMAL, DZ_PRIORITY_LOW};
+    for (size_t i = 0; i < DZ_PRIORITIES; i++) {
+        dz_list *link = dz_list_shift(&pool->queues[order[i]]);
+        if (!link)
+            continue;
+        pool->queued--;
+        pool->full = pool->full && pool->queued > 0;
+        return DZ_CONTAINER(link, dz_job, link);
+    }
+    return NULL;
+}
+
+static struct timespec timespec_of(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / DZ_SEC), .tv_nsec = (long)(ns % DZ_SEC)};
 }
 
 /* With the lock held: waits for a job; NULL when this worker should end. */
 static dz_job *next_job(dz_pool *pool)
 {
     const dz_pool_options *options = &pool->options;
-    uint64_t until = dz_now() + options->idle_timeout_ns;
-    struct timespec at = {.tv_sec = (time_t)(until / DZ_SEC), .tv_nsec = (long)(until % DZ_SEC)};
-    while (dz_list_empty(&pool->queue)) {
-        if (pool->closing)
-            return NULL;
+    struct timespec until = timespec_of(dz_now() + options->idle_timeout_ns);
+    for (;;) {
+        dz_job *job = take_job(pool);
+        if (job || pool->closing)
+            return job;
         pool->idle++;
         int rc = 0;
         if (pool->workers <= options->min_workers)
             pthread_cond_wait(&pool->work, &pool->lock);
         else
-            rc = pthread_cond_timedwait(&pool->work, &pool->lock, &at);
+            rc = pthread_cond_timedwait(&pool->work, &pool->lock, &until);
         pool->idle--;
-        if (rc == ETIMEDOUT && dz_list_empty(&pool->queue) && pool->workers > options->min_workers)
+        if (rc == ETIMEDOUT && pool->queued == 0 && pool->workers > options->min_workers)
             return NULL;
     }
-    pool->queued--;
-    return DZ_CONTAINER(dz_list_shift(&pool->queue), dz_job, link);
+}
+
+static void run_job(dz_pool *pool, dz_job *job)
+{
+    uint64_t start = dz_now();
+    dz_histogram_record_shared(pool->wait_ns, start - job->submitted);
+    job->run(job); /* and may be gone after this */
+    uint64_t took = dz_now() - start;
+    dz_histogram_record_shared(pool->run_ns, took);
+    atomic_fetch_add_explicit(&pool->busy_ns, took, memory_order_relaxed);
 }
 
 static void *worker_main(void *arg)
@@ -73,6 +134,7 @@ static void *worker_main(void *arg)
     worker *self = arg;
     dz_pool *pool = self->pool;
     dz_thread_enter(&self->thread);
+    current = self;
     if (pool->options.nice > 0) {
         id_t id = (id_t)atomic_load(&self->thread.id);
         setpriority(PRIO_PROCESS, id, getpriority(PRIO_PROCESS, id) + pool->options.nice);
@@ -80,11 +142,14 @@ static void *worker_main(void *arg)
     pthread_mutex_lock(&pool->lock);
     for (dz_job *job; (job = next_job(pool));) {
         pthread_mutex_unlock(&pool->lock);
-        job->run(job);
-        atomic_fetch_add_explicit(&pool->completed, 1, memory_order_relaxed);
+        run_job(pool, job);
         pthread_mutex_lock(&pool->lock);
     }
-    pool->workers--;
+    pool->workers--; /* at once, so that a job submitted now gets another one */
+    pthread_mutex_unlock(&pool->lock);
+    dz_child_free(self->child);
+    pthread_mutex_lock(&pool->lock);
+    pool->threads--;
     dz_list_push(&pool->dead, &self->link);
     pthread_cond_broadcast(&pool->ended);
     pthread_mutex_unlock(&pool->lock);
@@ -112,24 +177,17 @@ static int start_worker(dz_pool *pool)
         return DZ_E_NOMEM;
     self->pool = pool;
     dz_list_init(&self->link);
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, WORKER_STACK);
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&self->handle, &attributes, worker_main, self);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    if (error) {
+    int rc = dz_thread_create(&self->handle, WORKER_STACK, worker_main, self);
+    if (rc < 0) {
         free(self);
-        return DZ_E_NO_THREAD;
+        return rc;
     }
     pool->workers++;
+    pool->threads++;
     return 0;
 }
 
-int dz_pool_submit(dz_pool *pool, dz_job *job)
+int dz_pool_submit_with(dz_pool *pool, dz_job *job, dz_priority priority)
 {
     pthread_mutex_lock(&pool->lock);
     int rc = 0;
@@ -138,14 +196,16 @@ int dz_pool_submit(dz_pool *pool, dz_job *job)
         rc = DZ_E_SHUTDOWN;
     } else if (pool->queued >= pool->options.max_queue) {
         rc = DZ_E_QUEUE_FULL;
+        pool->full = true;
     } else if (pool->idle <= pool->queued && pool->workers < pool->options.max_workers) {
         rc = start_worker(pool);
         if (pool->workers > 0)
             rc = 0; /* the others will come to it */
     }
     if (rc == 0) {
+        job->submitted = dz_now();
         dz_list_init(&job->link);
-        dz_list_push(&pool->queue, &job->link);
+        dz_list_push(&pool->queues[priority], &job->link);
         pool->queued++;
         pthread_cond_signal(&pool->work);
     } else {
@@ -155,20 +215,56 @@ int dz_pool_submit(dz_pool *pool, dz_job *job)
     return rc;
 }
 
-void dz_pool_free(dz_pool *pool)
+int dz_pool_submit(dz_pool *pool, dz_job *job)
+{
+    return dz_pool_submit_with(pool, job, DZ_PRIORITY_NORMAL);
+}
+
+bool dz_pool_withdraw(dz_pool *pool, dz_job *job)
+{
+    pthread_mutex_lock(&pool->lock);
+    bool waited = !dz_list_empty(&job->link); /* taken jobs are unlinked */
+    if (waited) {
+        dz_list_remove(&job->link);
+        pool->queued--;
+        pool->full = pool->full && pool->queued > 0;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return waited;
+}
+
+void dz_pool_close(dz_pool *pool, uint64_t timeout_ns)
 {
     if (!pool)
         return;
+    uint64_t now = dz_now();
+    struct timespec until = timespec_of(timeout_ns < UINT64_MAX / 2 - now ? now + timeout_ns : 0);
+    bool limited = until.tv_sec != 0, in_time = true;
     pthread_mutex_lock(&pool->lock);
     pool->closing = true;
     pthread_cond_broadcast(&pool->work);
-    while (pool->workers > 0)
+    while (pool->threads > 0 && in_time) {
+        if (limited)
+            in_time = pthread_cond_timedwait(&pool->ended, &pool->lock, &until) != ETIMEDOUT;
+        else
+            pthread_cond_wait(&pool->ended, &pool->lock);
+    }
+    if (!in_time) {
+        pthread_mutex_unlock(&pool->lock);
+        dz_pool_cancel_tasks(pool);
+        pthread_mutex_lock(&pool->lock);
+    }
+    while (pool->threads > 0)
         pthread_cond_wait(&pool->ended, &pool->lock);
     bury(pool);
     pthread_mutex_unlock(&pool->lock);
     pthread_cond_destroy(&pool->work);
     pthread_cond_destroy(&pool->ended);
     pthread_mutex_destroy(&pool->lock);
-    free(pool->tasks);
-    free(pool);
+    free_pool(pool);
+}
+
+void dz_pool_free(dz_pool *pool)
+{
+    dz_pool_close(pool, UINT64_MAX);
 }

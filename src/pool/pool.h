@@ -1,9 +1,14 @@
-/* pool.h: worker threads and the queue they take jobs from. */
+/* pool.h: worker threads and the queue they take jobs from.
+ *
+ * With processes each worker thread keeps a child process and hands its tasks on (process.h). So
+ * there is one queue, one way to close and one way to cancel for both isolations, and a child is
+ * only ever killed by the one thread that waits for it: never in the middle of another task. */
 #ifndef DZ_POOL_POOL_H
 #define DZ_POOL_POOL_H
 
 #include "base/list.h"
 #include "loop/runtime.h"
+#include "metrics/histogram.h"
 
 #include <donmaz/pool.h>
 
@@ -11,10 +16,15 @@
 #include <stdatomic.h>
 
 typedef struct dz_job dz_job;
+typedef struct dz_zygote dz_zygote;
+typedef struct dz_child dz_child;
+
+enum { DZ_PRIORITIES = 3 };
 
 struct dz_job {
     dz_list link;
     void (*run)(dz_job *job); /* on a worker; may free or submit job again */
+    uint64_t submitted;       /* monotonic ns */
 };
 
 typedef struct dz_pool_task {
@@ -27,17 +37,30 @@ struct dz_pool {
     pthread_mutex_t lock;
     pthread_cond_t work;  /* a job waits, or the pool closes */
     pthread_cond_t ended; /* a worker ended */
-    dz_list queue;
-    dz_list dead; /* workers to be joined */
+    dz_list queues[DZ_PRIORITIES];
+    dz_list dead;  /* workers to be joined */
+    dz_list tasks; /* dz_task: all that were submitted and are not done */
     unsigned queued, workers, idle;
-    bool closing;
-    dz_pool_task *tasks;
-    size_t task_count;
-    _Atomic uint64_t completed, refused;
+    unsigned threads; /* workers, and those on their way out */
+    bool closing, full;
+    dz_pool_task *registered;
+    size_t registered_count;
+    dz_zygote *zygote; /* with processes */
+
+    _Atomic uint64_t completed, failed, cancelled, timed_out, crashed, refused, busy_ns;
+    dz_histogram *wait_ns, *run_ns;
+    uint64_t window_start, window_busy; /* of the last dz_pool_get_stats; under lock */
 };
 
-/* Any thread. The job runs on a worker, first in first out. DZ_E_QUEUE_FULL, DZ_E_NO_THREAD (there
- * is no worker and none can be started), DZ_E_SHUTDOWN: the job was not taken. */
+/* Any thread. The job runs on a worker; first in first out within a priority. DZ_E_QUEUE_FULL,
+ * DZ_E_NO_THREAD (there is no worker and none can be started), DZ_E_SHUTDOWN: not taken. */
 int dz_pool_submit(dz_pool *pool, dz_job *job);
+int dz_pool_submit_with(dz_pool *pool, dz_job *job, dz_priority priority);
+
+/* Takes a job back that no worker has begun; false when one has. The job must have been taken. */
+bool dz_pool_withdraw(dz_pool *pool, dz_job *job);
+
+/* On a worker: its child process, kept for as long as it is fit. */
+dz_child **dz_worker_child(void);
 
 #endif

@@ -12,27 +12,12 @@
 #include "base/arena.h"
 
 #include <donmaz/buf.h>
+#include <donmaz/redis.h>
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
-typedef enum dz_reply_kind {
-    DZ_REPLY_NULL,
-    DZ_REPLY_STRING,  /* text: bulk, simple or verbatim */
-    DZ_REPLY_STATUS,  /* text: +OK */
-    DZ_REPLY_ERROR,   /* text: "ERR ..." */
-    DZ_REPLY_INTEGER, /* integer */
-    DZ_REPLY_DOUBLE,  /* real */
-    DZ_REPLY_BOOL,    /* integer: 0 or 1 */
-    DZ_REPLY_BIG,     /* text: a number's digits */
-    DZ_REPLY_ARRAY,   /* children */
-    DZ_REPLY_MAP,     /* children: key, value, key, value */
-    DZ_REPLY_SET,
-    DZ_REPLY_PUSH, /* not an answer: sent by the server on its own */
-} dz_reply_kind;
-
-typedef struct dz_reply dz_reply;
 struct dz_reply {
     dz_reply_kind kind;
     char verbatim[4]; /* "txt", "mkd" for verbatim strings; empty otherwise */
@@ -98,11 +83,11 @@ void dz_resp_filled(dz_resp *resp, size_t len);
  * DZ_E_TOO_LARGE or DZ_E_NOMEM: the connection can't be used any more. */
 int dz_resp_next(dz_resp *resp, dz_reply **reply);
 
-/* Frees the whole reply (give the top one). */
-void dz_reply_free(dz_reply *reply);
-
 /* Whether the reader is between replies, with nothing unread. */
 bool dz_resp_idle(const dz_resp *resp);
+
+/* Writes a command and returns its length: at most 32 bytes more than each argument, and 32. */
+size_t dz_resp_encode(char *to, const dz_slice *args, size_t count);
 
 /* Appends a command. DZ_E_NOMEM: *out is unchanged. */
 int dz_resp_command(dz_buf *out, const dz_slice *args, size_t count);

@@ -176,19 +176,9 @@ void dz_reply_free(dz_reply *reply)
     free(root);
 }
 
-int dz_resp_command(dz_buf *out, const dz_slice *args, size_t count)
+size_t dz_resp_encode(char *to, const dz_slice *args, size_t count)
 {
-    size_t size = 32, before = out->len;
-    for (size_t i = 0; i < count; i++)
-        if (__builtin_add_overflow(size, args[i].len, &size) ||
-            __builtin_add_overflow(size, 32, &size))
-            return DZ_E_NOMEM;
-    if (__builtin_add_overflow(size, before, &size))
-        return DZ_E_NOMEM;
-    int rc = dz_buf_reserve(out, size);
-    if (rc < 0)
-        return rc;
-    char *at = out->data + before;
+    char *at = to;
     for (size_t i = 0; i <= count; i++) { /* the array's head, then each argument */
         size_t number = i == 0 ? count : args[i - 1].len;
         char digits[20], *digit = digits + sizeof digits;
@@ -204,6 +194,20 @@ int dz_resp_command(dz_buf *out, const dz_slice *args, size_t count)
             at = mempcpy(at, args[i - 1].ptr, args[i - 1].len);
         at = mempcpy(at, "\r\n", 2);
     }
-    out->len = (size_t)(at - out->data);
-    return 0;
+    return (size_t)(at - to);
+}
+
+int dz_resp_command(dz_buf *out, const dz_slice *args, size_t count)
+{
+    size_t size = 32;
+    for (size_t i = 0; i < count; i++)
+        if (__builtin_add_overflow(size, args[i].len, &size) ||
+            __builtin_add_overflow(size, 32, &size))
+            return DZ_E_NOMEM;
+    if (__builtin_add_overflow(size, out->len, &size))
+        return DZ_E_NOMEM;
+    int rc = dz_buf_reserve(out, size);
+    if (rc == 0)
+        out->len += dz_resp_encode(out->data + out->len, args, count);
+    return rc;
 }

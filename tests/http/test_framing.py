@@ -30,6 +30,7 @@ class Refused(unittest.TestCase):
                 response = c.read_response()
                 self.assertEqual(response.status, status)
                 self.assertEqual(response.get("Connection"), "close")
+                self.assertIsNotNone(response.get("Date"))
                 self.assertTrue(c.closed())
 
     def test_a_bare_cr_in_a_header_is_refused_at_every_split_point(self):

@@ -32,6 +32,15 @@ static size_t profiles(const dz_node *node)
     return n;
 }
 
+/* The kernel's id of a Node thread, as its reporter gave it; 0 unknown. */
+static pid_t thread_id(const dz_node *node, pid_t pid, unsigned number)
+{
+    for (size_t i = 0; number && i < node->feed.threads.count; i++)
+        if (node->feed.threads.at[i].pid == pid && node->feed.threads.at[i].number == number)
+            return node->feed.threads.at[i].tid;
+    return number ? 0 : pid;
+}
+
 int dz_collect_node(dz_profile *profile, const dz_run *run, dz_collected *out)
 {
     const dz_node *node = &run->node;
@@ -50,7 +59,7 @@ int dz_collect_node(dz_profile *profile, const dz_run *run, dz_collected *out)
             if (rc < 0)
                 break;
             one.keep_ticks = profile->keep_ticks;
-            rc = read_thread(&one, t->profile, k == 0 ? dz_inspector_pid(in) : 0);
+            rc = read_thread(&one, t->profile, thread_id(node, dz_inspector_pid(in), t->number));
             if (rc == 0) /* our own reporter is not the user's time */
                 rc = dz_profile_drop_file(&one, dz_slice_of(node->preload));
             char name[96];

@@ -14,7 +14,7 @@ typedef struct dz_collected {
 } dz_collected;
 
 /* Adds the inspectors' profiles, with ticks when profile->keep_ticks. A thread's ticks carry the
- * process id (main thread) or 0 (worker). 0, DZ_E_NOMEM. */
+ * kernel's id of it, 0 when unknown. 0, DZ_E_NOMEM. */
 int dz_collect_node(dz_profile *profile, const dz_run *run, dz_collected *out);
 
 #endif

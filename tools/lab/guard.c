@@ -21,8 +21,10 @@
 
 /* From the guard: first `started`, later `end` as often as the end becomes known better. From the
  * lab: one unsigned, the grace in milliseconds; end of file means at once. */
+typedef enum message_kind { STARTED, ENDED, GONE } message_kind;
+
 typedef struct message {
-    enum { STARTED, ENDED, GONE } kind;
+    message_kind kind;
     pid_t pid;
     uint64_t started;
     dz_lab_end end;
@@ -61,7 +63,7 @@ static void note_output(guard *g)
     tail[g->tail_len] = '\0';
 }
 
-static void send_message(guard *g, int kind)
+static void send_message(guard *g, message_kind kind)
 {
     g->say.kind = kind;
     (void)send(g->socket, &g->say, sizeof g->say, MSG_NOSIGNAL);

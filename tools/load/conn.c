@@ -249,7 +249,7 @@ void load_conn_fail(load_conn *conn, load_failure failure, int error, uint64_t n
     load_failure others = fate_of_others(failure);
     for (uint32_t i = 0; i < conn->count; i++) {
         const load_sent *sent = &conn->ring[(conn->first + i) & conn->mask];
-        if (!engine->counting)
+        if (!engine->counting || (engine->plan->duration == UINT64_MAX && !sent->counts))
             continue;
         load_record *record = &engine->records[sent->endpoint];
         if (i == 0)

@@ -19,6 +19,7 @@ typedef struct load_sent {
     uint64_t at;  /* when its send was called */
     uint64_t due; /* when the schedule wanted it; = at without a schedule */
     uint32_t endpoint;
+    bool counts; /* sent while counting: one of --amount's */
 } load_sent;
 
 /* A schedule: request k is due at base + k x interval. It never slips: what could not be sent in
@@ -34,7 +35,7 @@ typedef struct load_pacer {
 typedef struct load_engine_group {
     const load_group *plan;
     uint64_t budget;    /* requests still to send once counting */
-    uint64_t opening;  /* connections that will send as soon as they are open */
+    uint64_t opening;   /* connections that will send as soon as they are open */
     int64_t *turns;     /* smooth weighted round robin over the endpoints; NULL when only one */
     load_pacer *pacers; /* one when shared, one a connection otherwise; NULL without a rate */
 } load_engine_group;

@@ -54,16 +54,22 @@ static void run_retries(load_engine *engine, uint64_t now)
 
 /* Deadlines are looked at in sweeps, a few percent of the timeout apart: cheaper than a timer a
  * request, and exact enough for what is a failure anyway. */
+/* `since` can lie after `now`, which was read earlier in the turn. */
+static bool is_over(uint64_t since, uint64_t now, uint64_t timeout)
+{
+    return now > since && now - since >= timeout;
+}
+
 static void sweep_deadlines(load_engine *engine, uint64_t now)
 {
     uint64_t timeout = engine->plan->timeout;
     for (size_t i = 0; i < engine->conn_count; i++) {
         load_conn *conn = &engine->conns[i];
         bool opening = conn->state == LOAD_CONNECTING || conn->state == LOAD_HANDSHAKE;
-        if (opening && now - conn->opened >= timeout)
+        if (opening && is_over(conn->opened, now, timeout))
             load_conn_connect_failed(conn, LOAD_FAIL_TIMEOUT, 0, now);
         else if (conn->state == LOAD_OPEN && conn->count > 0 &&
-                 now - load_conn_oldest(conn)->at >= timeout)
+                 is_over(load_conn_oldest(conn)->at, now, timeout))
             load_conn_fail(conn, LOAD_FAIL_TIMEOUT, 0, now);
     }
     uint64_t step = timeout / 32;
@@ -194,7 +200,7 @@ static void take_stock(load_engine *engine, uint64_t now)
     for (size_t i = 0; i < engine->conn_count; i++) {
         load_conn *conn = &engine->conns[i];
         u->in_flight += conn->count;
-        if (conn->count > 0 && now - load_conn_oldest(conn)->at > u->oldest)
+        if (conn->count > 0 && is_over(load_conn_oldest(conn)->at, now, u->oldest))
             u->oldest = now - load_conn_oldest(conn)->at;
     }
     for (size_t i = 0; i < engine->plan->group_count; i++) {

@@ -58,7 +58,8 @@ static void note_sent(load_conn *conn, size_t endpoint, uint64_t now)
 {
     load_engine *engine = conn->engine;
     load_sent *sent = &conn->ring[(conn->first + conn->count++) & conn->mask];
-    *sent = (load_sent){.at = now, .due = now, .endpoint = (uint32_t)endpoint};
+    *sent = (load_sent){
+        .at = now, .due = now, .endpoint = (uint32_t)endpoint, .counts = engine->counting};
     load_pacer *pacer = conn->pacer;
     if (pacer)
         sent->due = pacer->base + (uint64_t)((double)pacer->sent++ * pacer->interval);
@@ -67,7 +68,10 @@ static void note_sent(load_conn *conn, size_t endpoint, uint64_t now)
     engine->in_flight++;
     if (!engine->counting)
         return;
-    engine->records[endpoint].totals.sent++;
+    load_record *record = &engine->records[endpoint];
+    record->totals.sent++;
+    if (pacer && load_series_add(&record->lag, now - sent->due) < 0)
+        engine->out_of_memory = engine->over = true;
     if (conn->group->budget != UINT64_MAX)
         conn->group->budget--;
 }
@@ -210,7 +214,7 @@ static void complete(load_conn *conn, uint64_t now)
     bool by_amount = engine->plan->duration == UINT64_MAX;
     /* With a fixed time, what ends within it counts, so that neither throughput nor latency loses
      * the requests that were under way when counting began; with a fixed amount, what was sent. */
-    if (engine->counting && (!by_amount || sent.at >= engine->shared->counting)) {
+    if (engine->counting && (!by_amount || sent.counts)) {
         write_down(engine, &sent, &conn->response, now);
         judge_failures(engine, &conn->response, &engine->plan->endpoints[sent.endpoint]);
     }

@@ -75,6 +75,7 @@ void load_record_free(load_record *record)
 {
     load_series_free(&record->service);
     load_series_free(&record->scheduled);
+    load_series_free(&record->lag);
     free(record->marks);
     record->marks = NULL;
 }

@@ -97,6 +97,7 @@ typedef struct load_record {
     load_totals totals;
     load_series service;   /* ns from the request's own send to its response's last byte */
     load_series scheduled; /* ns from when it was due; only with a rate */
+    load_series lag;       /* ns from when it was due to its send; only with a rate */
     load_mark *marks;      /* owned */
     size_t mark_count, mark_cap;
 } load_record;

@@ -209,6 +209,8 @@ static void set_result(json_t *o, const load_result *r)
     if (r->plan->scheduled)
         json_object_set_new(o, r->corrected ? "latencyUncorrected" : "latencyCorrected",
                             latency_json(r->corrected ? &r->service : &r->scheduled));
+    if (r->plan->scheduled)
+        json_object_set_new(o, "sendLag", latency_json(&r->lag));
     json_object_set_new(o, "requests", volume_json(r, false));
     json_object_set_new(o, "throughput", volume_json(r, true));
     json_object_set_new(o, "endpoints", endpoints_json(r));

@@ -240,6 +240,16 @@ static void print_target(const load_result *r, FILE *out)
             u->ended ? "; it ended before the load did" : "");
 }
 
+/* How well the schedule was kept; late sends are in the latency counted from when due. */
+static void print_lag(const load_result *r, FILE *out)
+{
+    const load_sample *s = &r->lag;
+    fprintf(out, "sent %s after they were due (median), %s (99%%), %s at most\n",
+            dz_format_duration(dz_percentile(s->values, s->count, 50)).text,
+            dz_format_duration(dz_percentile(s->values, s->count, 99)).text,
+            dz_format_duration(s->summary.max).text);
+}
+
 static void print_unfinished(const load_result *r, FILE *out)
 {
     const load_unfinished *u = &r->unfinished;
@@ -281,6 +291,8 @@ static void print_summary(const load_result *r, FILE *out)
         fprintf(out, "%s responses with an unexpected status\n",
                 dz_format_count(t->unexpected).text);
     print_unfinished(r, out);
+    if (r->lag.count > 0)
+        print_lag(r, out);
     if (r->target.pid > 0)
         print_target(r, out);
     if (r->interrupted)

@@ -76,6 +76,8 @@ static int collect_endpoint(load_result *result, size_t e, load_engine *const *e
         rc = append_series(&endpoint->service, &record->service);
         if (rc == 0)
             rc = append_series(&endpoint->scheduled, &record->scheduled);
+        if (rc == 0)
+            rc = append_series(&result->lag, &record->lag);
     }
     finish_sample(&endpoint->service);
     finish_sample(&endpoint->scheduled);
@@ -148,6 +150,7 @@ int load_result_collect(load_result *result, load_engine *const *engines, size_t
         rc = collect_endpoint(result, e, engines, count);
     finish_sample(&result->service);
     finish_sample(&result->scheduled);
+    finish_sample(&result->lag);
     for (size_t i = 0; i < count; i++) {
         load_unfinished u = load_engine_unfinished(engines[i]);
         result->unfinished.in_flight += u.in_flight;
@@ -245,6 +248,8 @@ int load_result_add(load_result *total, const load_result *more)
     if (more->unfinished.oldest > total->unfinished.oldest)
         total->unfinished.oldest = more->unfinished.oldest;
     int rc = add_sample(&total->service, &more->service);
+    if (rc == 0)
+        rc = add_sample(&total->lag, &more->lag);
     /* A phase without a rate has no schedule: there, when due is when sent. */
     if (rc == 0)
         rc = add_sample(&total->scheduled, more->corrected ? &more->scheduled : &more->service);
@@ -267,6 +272,7 @@ void load_result_free(load_result *result)
     free(result->endpoints);
     free(result->service.values);
     free(result->scheduled.values);
+    free(result->lag.values);
     free(result->intervals);
     free(result->target.samples);
     *result = (load_result){0};

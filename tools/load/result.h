@@ -47,7 +47,7 @@ typedef struct load_result {
     const load_plan *plan;
     load_endpoint_result *endpoints;
     load_totals totals;
-    load_sample service, scheduled;
+    load_sample service, scheduled, lag;
     load_interval *intervals;
     size_t interval_count;
     uint64_t interval;          /* ns of one */

@@ -95,7 +95,7 @@ static bool hello(dz_feed *feed, const fields *f)
 
 static bool sample(dz_feed *feed, dz_js_series *s, const fields *f)
 {
-    if (f->count < 10 || f->number[3] < f->number[2])
+    if (f->count < 12 || f->number[3] < f->number[2])
         return false;
     PUSH(feed, s->samples,
          (dz_js_sample){.from = f->number[2] * 1000,
@@ -105,7 +105,9 @@ static bool sample(dz_feed *feed, dz_js_series *s, const fields *f)
                         .heap_total = f->number[6],
                         .external = f->number[7],
                         .handles = (uint32_t)f->number[8],
-                        .inflight = (uint32_t)f->number[9]});
+                        .inflight = (uint32_t)f->number[9],
+                        .begun = (uint32_t)f->number[10],
+                        .longest = f->number[11] * 1000});
     return true;
 }
 

@@ -17,6 +17,8 @@ typedef struct dz_js_sample {
     uint64_t active;                          /* of it, not waiting in the kernel for events */
     uint64_t heap_used, heap_total, external; /* bytes */
     uint32_t handles, inflight;
+    uint32_t begun;   /* requests that began in it */
+    uint64_t longest; /* the longest stretch of the loop that one of them took */
 } dz_js_sample;
 
 typedef struct dz_js_gc {

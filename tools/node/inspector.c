@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 /* What a request was: an id is its thread's index times PURPOSES, plus this. */
-enum purpose { OTHER, START, STOP, EVALUATE, PURPOSES = 8 };
+enum purpose { OTHER, START, STOP, EVALUATE, COLLECT, PURPOSES = 8 };
 
 struct dz_inspector {
     dz_ws *ws;
@@ -20,10 +20,12 @@ struct dz_inspector {
     dz_js_thread *threads;
     size_t count, cap;
     const char *on_worker;
-    int evaluated; /* -1 waiting, 0 exception, 1 well */
+    size_t collecting; /* answers to come */
+    int evaluated;     /* -1 waiting, 0 exception, 1 well */
 };
 
 static void on_message(void *arg, dz_slice text);
+static void wait_a_little(dz_inspector *in);
 static void stop_thread(dz_inspector *in, size_t thread);
 static void evaluate(dz_inspector *in, size_t thread, enum purpose purpose, const char *expression);
 
@@ -236,11 +238,30 @@ bool dz_inspector_evaluate_wait(dz_inspector *in, const char *expression, unsign
     in->evaluated = -1;
     dz_inspector_evaluate(in, expression);
     while (in->evaluated < 0 && !in->gone && dz_now() < deadline) {
-        struct pollfd p = {.fd = dz_inspector_fd(in), .events = dz_inspector_events(in)};
-        poll(&p, 1, 10);
-        dz_inspector_pump(in);
+        wait_a_little(in);
     }
     return in->evaluated == 1;
+}
+
+static void wait_a_little(dz_inspector *in)
+{
+    struct pollfd p = {.fd = dz_inspector_fd(in), .events = dz_inspector_events(in)};
+    poll(&p, 1, 10);
+    dz_inspector_pump(in);
+}
+
+bool dz_inspector_collect_garbage(dz_inspector *in, unsigned timeout_ms)
+{
+    uint64_t deadline = dz_now() + timeout_ms * DZ_MS;
+    in->collecting = 0;
+    for (size_t i = 0; i < in->count; i++)
+        if (!in->threads[i].gone) {
+            call(in, i, COLLECT, "HeapProfiler.collectGarbage", NULL);
+            in->collecting++;
+        }
+    while (in->collecting && !in->gone && dz_now() < deadline)
+        wait_a_little(in);
+    return in->collecting == 0;
 }
 
 static void on_answer(dz_inspector *in, json_int_t id, json_t *message)
@@ -262,6 +283,9 @@ static void on_answer(dz_inspector *in, json_int_t id, json_t *message)
         break;
     case EVALUATE:
         in->evaluated = result && !json_object_get(result, "exceptionDetails");
+        break;
+    case COLLECT:
+        in->collecting -= in->collecting > 0;
         break;
     default:
         break;

@@ -9,7 +9,8 @@
  * Lines, tab-separated, times in microseconds of CLOCK_MONOTONIC:
  *   H tid pid role version number   a thread starts (role: main, cluster, worker)
  *   I tid pid url                its inspector listens here
- *   S tid from to active heap_used heap_total external handles inflight   one interval of the loop
+ *   S tid from to active heap_used heap_total external handles inflight begun longest
+ *                                              one interval of the loop
  *   G tid start duration kind    a garbage-collection pause
  *   R tid t count total sync sync_squared sync_max route   finished requests since the last line
  *   X tid t                      exits now and waits for the tool to fetch its profile
@@ -94,7 +95,7 @@
   /* Requests: seen through diagnostics channels, so no user object is touched. */
   const started = new WeakMap();
   let routes = new Map();
-  let inflight = 0, current = null, marked = false;
+  let inflight = 0, current = null, marked = false, begun = 0, longest = 0;
 
   function entry(route) {
     let r = routes.get(route);
@@ -115,6 +116,7 @@
     r.sync += took;
     r.square += took * took;
     if (took > r.max) r.max = took;
+    if (took > longest) longest = took;
     current = null;
   }
   const settleLater = () => { marked = false; settle(performance.now()); };
@@ -146,6 +148,7 @@
       current = { route: routeOf(request), t };
       started.set(response, current);
       inflight++;
+      begun++;
       if (!marked) { marked = true; later(settleLater); }
     });
     on('http.server.response.finish', ({ response }) => {
@@ -179,6 +182,7 @@
   let last = performance.now(), elu = performance.eventLoopUtilization(), turn = 0, handles = 0;
   function tick() {
     const now = performance.now();
+    settle(now);
     const next = performance.eventLoopUtilization();
     const heap = v8.getHeapStatistics();
     if (turn++ % SLOW === 0) {
@@ -188,7 +192,8 @@
       flushRoutes(now);
     }
     write(`S\t${tid}\t${at(last)}\t${at(now)}\t${Math.round((next.active - elu.active) * 1e3)}\t${heap.used_heap_size}\t` +
-          `${heap.total_heap_size}\t${heap.external_memory}\t${handles}\t${inflight}\n`);
+          `${heap.total_heap_size}\t${heap.external_memory}\t${handles}\t${inflight}\t${begun}\t${Math.round(longest * 1e3)}\n`);
+    begun = longest = 0;
     last = now;
     elu = next;
   }

@@ -221,8 +221,23 @@ static int start_load(dz_run *run)
     return 0;
 }
 
+/* The load's own CPU, so that it is not taken for other programs'. */
+static void watch_load(dz_run *run, dz_tree *tree)
+{
+    if (run->ticks % SLOW == 0)
+        dz_tree_refresh(tree);
+    dz_tree_sample(tree);
+    double cpu = 0;
+    for (size_t i = 0; i < tree->count; i++)
+        cpu += (double)tree->procs[i].cpu_ns;
+    run->load_cpu_ns = cpu;
+}
+
 static void watch(dz_run *run)
 {
+    dz_tree load;
+    dz_tree_init(&load, run->load.pid);
+    load.from_start = true;
     uint64_t end = run->options.duration ? dz_now() + run->options.duration : UINT64_MAX;
     bool loaded = run->load.pid != 0;
     while (!stopping && dz_now() < end) {
@@ -233,7 +248,10 @@ static void watch(dz_run *run)
         }
         if (loaded && dz_target_poll(&run->load))
             break;
+        if (loaded)
+            watch_load(run, &load);
     }
+    dz_tree_close(&load);
     run->load_to = dz_now();
     run->interrupted = stopping != 0;
     if (loaded && !run->load.exited) /* it prints what it has on SIGINT */
@@ -298,10 +316,10 @@ int dz_run_start(dz_run *run, const dz_run_options *options)
     if (rc == 0)
         watch(run);
     run->ended = dz_now();
-    if (run->node_ready && run->node.profiling)
-        dz_node_profile_stop(&run->node, PROFILE_MS);
     if (options->on_end)
         options->on_end(options->arg, run);
+    if (run->node_ready && run->node.profiling)
+        dz_node_profile_stop(&run->node, PROFILE_MS);
     if (run->node_ready)
         dz_node_detach(&run->node);
     if (options->command)

@@ -40,6 +40,7 @@ struct dz_run {
     const dz_port *port; /* the one the load goes to; NULL when none */
     uint64_t started, listened, load_from, load_to, ended; /* dz_now; 0: did not come to that */
     uint64_t ticks;
+    double load_cpu_ns;  /* that the load used, as far as it was seen */
     bool node_ready;     /* node was opened */
     bool interrupted;    /* by Ctrl-C */
     bool early_exit;     /* the command ended before the load did */

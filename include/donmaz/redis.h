@@ -1,0 +1,136 @@
+/* redis.h: a Redis client whose calls park the handler, never the loop.
+ *
+ * Each loop keeps its own connections; commands of one tick go out together, and GETs of one key in
+ * one tick share a command. A long value is read straight into a buffer that dz_send_buf sends
+ * without a copy. The calls below may be used in handlers, on any thread the handler runs on; from
+ * elsewhere they return DZ_E_STATE.
+ *
+ * Errors of every call:
+ *   DZ_E_UNAVAILABLE  no connection (or Redis is loading, or busy with a script): try again later
+ *   DZ_E_TIMEOUT      no answer in time; a write may still be executed
+ *   DZ_E_CLOSED       the connection broke after a write was sent: it may have been executed
+ *   DZ_E_REPLY        Redis answered with an error (wrong type, out of memory, no permission, ...)
+ *   DZ_E_QUEUE_FULL   too many commands wait already
+ *   DZ_E_PROTOCOL, DZ_E_TOO_LARGE, DZ_E_NOMEM, DZ_E_INVALID, DZ_E_STATE
+ * Reads that were cut off are sent once more on the next connection; writes never are. */
+#ifndef DONMAZ_REDIS_H
+#define DONMAZ_REDIS_H
+
+#include <donmaz/buf.h>
+#include <donmaz/error.h>
+#include <donmaz/export.h>
+#include <donmaz/slice.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct dz_redis dz_redis;
+typedef struct dz_reply dz_reply;
+
+/* Zeroes mean the defaults. */
+typedef struct dz_redis_options {
+    uint64_t timeout_ms;         /* of a command, waiting included; 1000 */
+    uint64_t connect_timeout_ms; /* with handshake; 1000 */
+    unsigned connections;        /* a loop; 1, at most 16 */
+    size_t cache_bytes;   /* tracking cache of the process, shared out to the loops; 0: none */
+    unsigned max_waiting; /* commands a connection may owe; 4096 */
+    size_t max_reply;     /* bytes; 1 GB */
+} dz_redis_options;
+
+/* Makes a client for redis://[user[:password]@]host[:port][/db] or
+ * unix://[user[:password]@]/path[?db=n]. Resolves the host name (which may block); connects when
+ * first used. `loops` is how many loops will use it (to share out the cache); 0 counts as 1.
+ * *out is the caller's. DZ_E_INVALID: bad URL; DZ_E_UNAVAILABLE: the name does not resolve, or
+ * rediss:// (TLS), which this build does not speak; DZ_E_NOMEM. */
+DZ_API int dz_redis_open(dz_redis **out, const char *url, const dz_redis_options *options,
+                         unsigned loops);
+
+/* Closes everything. Only when no loop runs any more that used it (dz_on_stop is right). */
+DZ_API void dz_redis_close(dz_redis *redis);
+
+/* The value of key. *value is the caller's to send or release; it may be shared with other
+ * requests, so copy it before changing it. DZ_E_NOT_FOUND: no such key, *value is empty. */
+DZ_API int dz_redis_get(dz_redis *redis, dz_slice key, dz_buf *value);
+
+/* As dz_redis_get, with the value's XXH3 hash, for an ETag: for values in the tracking cache it is
+ * computed once. */
+DZ_API int dz_redis_get_hash(dz_redis *redis, dz_slice key, dz_buf *value, uint64_t *hash);
+
+/* Sets key; expire_ms 0: for good. */
+DZ_API int dz_redis_set(dz_redis *redis, dz_slice key, dz_slice value, uint64_t expire_ms);
+
+/* Several values at once: values[i] is that of keys[i], with .block NULL where there is none. All
+ * are the caller's to release (empty ones harmlessly). */
+DZ_API int dz_redis_mget(dz_redis *redis, const dz_slice *keys, size_t count, dz_buf *values);
+
+/* *deleted (may be NULL): how many of the keys there were. */
+DZ_API int dz_redis_del(dz_redis *redis, const dz_slice *keys, size_t count, int64_t *deleted);
+
+/* Adds `by`; *value (may be NULL) is the result. */
+DZ_API int dz_redis_incr(dz_redis *redis, dz_slice key, int64_t by, int64_t *value);
+
+enum {
+    DZ_REDIS_READ = 1, /* changes nothing: may be sent again after a broken connection */
+};
+
+/* Any command: args[0] is its name. *reply is the caller's, to be freed; it is set also with
+ * DZ_E_REPLY (its text says what is wrong), else NULL on errors. DZ_E_INVALID: a command that
+ * would change the shared connection or block it (SUBSCRIBE, MULTI, SELECT, BLPOP, ...). */
+DZ_API int dz_redis_command(dz_redis *redis, unsigned flags, const dz_slice *args, size_t count,
+                            dz_reply **reply);
+
+/* --- replies --- */
+
+typedef enum dz_reply_kind {
+    DZ_REPLY_NULL,
+    DZ_REPLY_STRING,  /* text: bulk, simple or verbatim */
+    DZ_REPLY_STATUS,  /* text: OK */
+    DZ_REPLY_ERROR,   /* text: ERR ... */
+    DZ_REPLY_INTEGER, /* integer */
+    DZ_REPLY_DOUBLE,  /* double */
+    DZ_REPLY_BOOL,    /* integer: 0 or 1 */
+    DZ_REPLY_BIG,     /* text: a number's digits */
+    DZ_REPLY_ARRAY,   /* children */
+    DZ_REPLY_MAP,     /* children: key, value, key, value */
+    DZ_REPLY_SET,
+    DZ_REPLY_PUSH, /* only seen by the client itself */
+} dz_reply_kind;
+
+DZ_API dz_reply_kind dz_reply_kind_of(const dz_reply *reply);
+DZ_API dz_slice dz_reply_text(const dz_reply *reply);         /* lives as long as the whole reply */
+DZ_API int64_t dz_reply_integer(const dz_reply *reply);       /* 0 for other kinds */
+DZ_API double dz_reply_double(const dz_reply *reply);         /* integers too; 0 for other kinds */
+DZ_API size_t dz_reply_count(const dz_reply *reply);          /* children */
+DZ_API const dz_reply *dz_reply_first(const dz_reply *reply); /* NULL: none */
+DZ_API const dz_reply *dz_reply_next(const dz_reply *child);  /* NULL: no more */
+DZ_API void dz_reply_free(dz_reply *reply);                   /* the whole; NULL is harmless */
+
+/* --- what it does --- */
+
+typedef struct dz_redis_stats {
+    uint64_t commands; /* sent */
+    uint64_t shared;   /* GETs that shared another's command */
+    uint64_t timeouts, errors /* DZ_E_REPLY */, retries;
+    uint64_t connects, connect_failures, losses;
+    uint64_t cache_hits, cache_misses, cache_invalidations, cache_evictions, cache_flushes;
+    uint64_t cache_late; /* replies not kept because an invalidation overtook them */
+    uint64_t cache_bytes, cache_values;
+    uint64_t waiting;   /* commands that wait for their answer */
+    unsigned connected; /* connections ready for commands */
+} dz_redis_stats;
+
+/* The sums over all loops; any thread. */
+DZ_API void dz_redis_get_stats(const dz_redis *redis, dz_redis_stats *stats);
+
+/* --- a private server --- */
+
+typedef struct dz_redis_server dz_redis_server;
+
+/* Starts the installed redis-server as a child with a unix socket in a private folder, without
+ * persistence, and waits until it answers; it ends with dz_redis_server_stop or with this process.
+ * `url` (at least 128 bytes) is filled in for dz_redis_open. -ENOENT: redis-server is not
+ * installed; DZ_E_TIMEOUT; -errno. Call it before threads that change the working folder or end. */
+DZ_API int dz_redis_server_start(dz_redis_server **out, char *url, size_t url_size);
+DZ_API void dz_redis_server_stop(dz_redis_server *server); /* NULL is harmless */
+
+#endif

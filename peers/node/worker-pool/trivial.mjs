@@ -1,0 +1,14 @@
+// Tasks that do next to nothing, to measure what surrounds them.
+import { parentPort, workerData } from 'node:worker_threads';
+
+if (workerData?.once) parentPort.postMessage('done');
+
+export default function task() {
+  return 0;
+}
+
+export function count({ shared, kind }) {
+  for (let i = 0; i < 1_000_000; i++)
+    if (kind === 'atomic') Atomics.add(shared, 0, 1);
+    else shared[0]++;
+}

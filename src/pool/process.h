@@ -1,0 +1,69 @@
+/* process.h: worker processes, and the zygote they are copied from.
+ *
+ *   this process                          zygote (one thread, no descriptors but its own)
+ *     worker thread ── "a child, please" ──> fork ──> child
+ *           ^ <───── its socket, its pidfd ──┘          │
+ *           └──── task, input ──> ... messages ... <── result, output
+ *
+ * A worker thread and its child talk over a socket of their own; buffers travel as descriptors of
+ * shared memory. The thread waits for its child alone, so it may kill it at any moment and no other
+ * task is hit. Whatever instruction a child dies at, its socket closes, and its memory goes with
+ * its last mapping. */
+#ifndef DZ_POOL_PROCESS_H
+#define DZ_POOL_PROCESS_H
+
+#include "pool/task.h"
+
+/* Forks the zygote. NULL with errno set. */
+dz_zygote *dz_zygote_new(void);
+void dz_zygote_free(dz_zygote *zygote); /* and its children; NULL is fine */
+
+/* On a worker thread: runs the task in its child, made when there is none. Releases task->in, sets
+ * task->out. DZ_E_CRASHED, DZ_E_UNAVAILABLE (no child can be made), or task->stop after killing. */
+int dz_child_run(dz_task *task);
+
+/* Ends a child that runs nothing. NULL is fine. */
+void dz_child_free(dz_child *child);
+
+/* In a child: sends a message to the owner. */
+int dz_child_post(dz_task *task, dz_slice message);
+
+/* --- child.c: what runs in the child --- */
+
+typedef enum dz_packet_kind {
+    DZ_PACKET_TASK = 1,
+    DZ_PACKET_MESSAGE,
+    DZ_PACKET_DONE
+} dz_packet_kind;
+
+/* What both sides say; a descriptor of shared memory comes along when length > 0 (a message's bytes
+ * follow the packet instead). */
+typedef struct dz_packet {
+    int32_t kind;
+    int32_t result;
+    uint64_t length; /* bytes of input, output or message */
+    dz_task_fn *fn;  /* the child is a copy of this program, so addresses mean the same */
+    uint64_t memory; /* that the child holds, in bytes */
+} dz_packet;
+
+/* Serves one parent until its socket closes. */
+_Noreturn void dz_child_main(int socket);
+
+/* Sends a packet with a descriptor (or -1) and receives one; *fd is -1 when none came. Bytes
+ * received, 0 at the end, or -errno. */
+ssize_t dz_packet_send(int socket, const void *bytes, size_t len, int fd);
+ssize_t dz_packet_receive(int socket, void *bytes, size_t cap, int *fds, size_t fd_cap);
+
+/* --- shared.c: buffers in memory that has a descriptor --- */
+
+/* The descriptor behind an owning buffer from dz_buf_alloc_shared; -1 for other buffers. */
+int dz_shared_fd(const dz_buf *buf);
+
+/* A shared buffer with a copy of `bytes`. DZ_E_NOMEM or -errno. */
+int dz_shared_copy(dz_buf *buf, dz_slice bytes);
+
+/* Maps what another process sent: `len` bytes behind `fd`, which is closed or taken over.
+ * DZ_E_PROTOCOL when it is not memory that keeps its size. */
+int dz_shared_adopt(dz_buf *buf, int fd, uint64_t len);
+
+#endif

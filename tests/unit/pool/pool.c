@@ -1,0 +1,497 @@
+/* Both isolations must behave alike, so every test here runs with threads and with processes. */
+#include "on_loop.h"
+
+#include "pool/pool.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* What tasks and test agree on; seen by worker processes too. */
+typedef struct board {
+    _Atomic int gate;     /* tasks wait until it is set */
+    _Atomic int running;  /* tasks begun */
+    _Atomic int finished; /* tasks that came to their end by themselves */
+    _Atomic int counter;
+    _Atomic int pid;
+} board;
+
+static board *shared;
+static dz_isolation isolation;
+static dz_pool *pool;
+
+static void pause_a_little(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+}
+
+static int task_upper(dz_task *task, dz_buf *in, dz_buf *out)
+{
+    (void)task;
+    int rc = dz_buf_copy(out, dz_buf_slice(in));
+    for (size_t i = 0; rc == 0 && i < out->len; i++)
+        out->data[i] = (char)(out->data[i] >= 'a' ? out->data[i] - 32 : out->data[i]);
+    return rc;
+}
+
+static int task_shared_out(dz_task *task, dz_buf *in, dz_buf *out)
+{
+    (void)task;
+    int rc = dz_buf_alloc_shared(out, in->len + 5);
+    return rc < 0 ? rc : dz_buf_append(out, dz_buf_slice(in));
+}
+
+static int task_error(dz_task *task, dz_buf *in, dz_buf *out)
+{
+    (void)task;
+    (void)in;
+    (void)out;
+    return DZ_E_FORMAT;
+}
+
+/* Runs until the gate opens or it is cancelled. */
+static int task_gate(dz_task *task, dz_buf *in, dz_buf *out)
+{
+    (void)in;
+    (void)out;
+    atomic_store(&shared->pid, getpid());
+    atomic_fetch_add(&shared->running, 1);
+    while (!atomic_load(&shared->gate)) {
+        if (dz_task_cancelled(task))
+            return DZ_E_CANCELLED;
+        pause_a_little();
+    }
+    atomic_fetch_add(&shared->finished, 1);
+    return 0;
+}
+
+static int task_messages(dz_task *task, dz_buf *in, dz_buf *out)
+{
+    (void)out;
+    int count = atoi(in->data);
+    for (int i = 0; i < count; i++) {
+        char text[16];
+        int n = snprintf(text, sizeof text, "%d", i);
+        int rc = dz_task_post(task, dz_slice_make(text, (size_t)n));
+        if (rc < 0 && rc != DZ_E_QUEUE_FULL)
+            return rc;
+    }
+    return count;
+}
+
+static int task_count(dz_task *task, dz_buf *in, dz_buf *out)
+{
+    (void)task;
+    (void)in;
+    (void)out;
+    for (int i = 0; i < 100000; i++)
+        atomic_fetch_add(&shared->counter, 1);
+    return 0;
+}
+
+/* The how-manyeth it is, as a result. */
+static int task_stamp(dz_task *task, dz_buf *in, dz_buf *out)
+{
+    (void)task;
+    (void)in;
+    (void)out;
+    return atomic_fetch_add(&shared->counter, 1);
+}
+
+static void open_pool(dz_pool_options options)
+{
+    dz_pool_options defaults;
+    dz_pool_options_init(&defaults);
+    options.isolation = isolation;
+    if (options.max_workers == 0)
+        options.max_workers = 1;
+    if (options.max_queue == 0)
+        options.max_queue = defaults.max_queue;
+    options.idle_timeout_ns = defaults.idle_timeout_ns;
+    memset(shared, 0, sizeof *shared);
+    pool = dz_pool_new(&options);
+    assert_non_null(pool);
+    assert_int_equal(dz_pool_add_task(pool, "upper", task_upper), 0);
+    assert_int_equal(dz_pool_add_task(pool, "shared", task_shared_out), 0);
+    assert_int_equal(dz_pool_add_task(pool, "error", task_error), 0);
+    assert_int_equal(dz_pool_add_task(pool, "gate", task_gate), 0);
+    assert_int_equal(dz_pool_add_task(pool, "messages", task_messages), 0);
+    assert_int_equal(dz_pool_add_task(pool, "count", task_count), 0);
+    assert_int_equal(dz_pool_add_task(pool, "stamp", task_stamp), 0);
+    assert_int_equal(dz_pool_add_task(pool, "count", task_count), DZ_E_EXISTS);
+    start_loop();
+}
+
+static void close_pool(void)
+{
+    dz_pool_close(pool, 30 * DZ_SEC);
+    stop_loop();
+    pool = NULL;
+}
+
+/* A caller of one task. */
+typedef struct caller {
+    handler handler;
+    const char *task;
+    dz_work_options options;
+    bool shared_input;
+    char text[32];
+    int result;
+    char output[32];
+    _Atomic int completions;
+} caller;
+
+static void call(void *arg)
+{
+    caller *self = arg;
+    dz_buf in, out;
+    int rc = self->shared_input ? dz_buf_alloc_shared(&in, 64) : dz_buf_alloc(&in, 64);
+    if (rc == 0)
+        rc = dz_buf_append(&in, dz_slice_make(self->text, strlen(self->text) + 1));
+    dz_work *work = NULL;
+    if (rc == 0)
+        rc = dz_pool_start(pool, self->task, &in, &self->options, &work);
+    if (rc == 0)
+        rc = in.data ? DZ_E_INVALID : dz_work_finish(work, &out);
+    if (!work)
+        out = (dz_buf){0};
+    self->result = rc;
+    if (out.len > 0 && out.len < sizeof self->output)
+        memcpy(self->output, out.data, out.len);
+    dz_buf_release(&out);
+    dz_buf_release(&in);
+    atomic_fetch_add(&self->completions, 1);
+}
+
+static void begin(caller *self, const char *task)
+{
+    self->task = task;
+    begin_handler(&self->handler, call, self);
+}
+
+static void expect(caller *self, int result)
+{
+    wait_until(atomic_load(&self->handler.done));
+    assert_int_equal(self->result, result);
+    assert_int_equal(atomic_load(&self->completions), 1);
+}
+
+static void buffers_change_owners_both_ways(void **state)
+{
+    (void)state;
+    open_pool((dz_pool_options){0});
+    for (int way = 0; way < 4; way++) {
+        caller one = {.text = "catalogue", .shared_input = way & 1};
+        begin(&one, way & 2 ? "shared" : "upper");
+        expect(&one, 0);
+        assert_string_equal(one.output, way & 2 ? "catalogue" : "CATALOGUE");
+    }
+    close_pool();
+}
+
+static void a_part_of_a_block_is_refused_and_kept(void *arg)
+{
+    dz_buf whole, part, out;
+    int *results = arg;
+    results[0] = dz_buf_copy(&whole, DZ_LIT("0123456789"));
+    results[1] = dz_buf_share(&part, &whole, 2, 3);
+    results[2] = dz_pool_run(pool, "upper", &part, &out);
+    results[3] = (int)part.len;
+    results[4] = dz_pool_run(pool, "nothing", NULL, &out);
+    dz_buf_release(&part);
+    dz_buf_release(&whole);
+}
+
+static void what_cannot_be_transferred_is_refused(void **state)
+{
+    (void)state;
+    open_pool((dz_pool_options){0});
+    int results[5] = {0};
+    run_handler_to_end(a_part_of_a_block_is_refused_and_kept, results);
+    assert_int_equal(results[2], DZ_E_NOT_OWNED);
+    assert_int_equal(results[3], 3);
+    assert_int_equal(results[4], DZ_E_NOT_FOUND);
+    close_pool();
+    assert_int_equal(dz_pool_run(pool, "upper", NULL, NULL), DZ_E_STATE);
+}
+
+static void errors_of_the_task_reach_the_caller(void **state)
+{
+    (void)state;
+    open_pool((dz_pool_options){0});
+    caller one = {0};
+    begin(&one, "error");
+    expect(&one, DZ_E_FORMAT);
+    close_pool();
+}
+
+/* cases/pool 2: B cancelled while it waits, then A while it runs: C starts. */
+static void cancelling_a_queued_and_a_running_task_lets_the_next_start(void **state)
+{
+    (void)state;
+    open_pool((dz_pool_options){0});
+    dz_cancel *a_cancel = dz_cancel_new(), *b_cancel = dz_cancel_new();
+    caller a = {.options.cancel = a_cancel}, b = {.options.cancel = b_cancel}, c = {0};
+    begin(&a, "gate");
+    wait_until(atomic_load(&shared->running) == 1);
+    begin(&b, "gate");
+    begin(&c, "gate");
+    dz_pool_stats stats;
+    wait_until((dz_pool_get_stats(pool, &stats), stats.queued == 2));
+    dz_cancel_fire(b_cancel);
+    expect(&b, DZ_E_CANCELLED); /* at once, although A still runs */
+    dz_cancel_fire(a_cancel);
+    expect(&a, DZ_E_CANCELLED);
+    wait_until(atomic_load(&shared->running) == 2);
+    atomic_store(&shared->gate, 1);
+    expect(&c, 0);
+    assert_int_equal(atomic_load(&shared->finished), 1);
+    dz_pool_get_stats(pool, &stats);
+    assert_int_equal(stats.cancelled, 2);
+    assert_int_equal(stats.completed, 1);
+    close_pool();
+    dz_cancel_free(a_cancel);
+    dz_cancel_free(b_cancel);
+}
+
+/* cases/pool 1: the client drops a long task and retries: the retry is not hit by its end. */
+static void a_retry_after_the_client_left_is_not_harmed(void **state)
+{
+    (void)state;
+    open_pool((dz_pool_options){0});
+    for (int round = 0; round < 20; round++) {
+        atomic_store(&shared->gate, 0);
+        int before = atomic_load(&shared->running);
+        caller first = {0}, retry = {.text = "again"};
+        begin(&first, "gate");
+        wait_until(atomic_load(&shared->running) == before + 1);
+        leave_handler(&first.handler);
+        begin(&retry, "upper");
+        expect(&retry, 0);
+        assert_string_equal(retry.output, "AGAIN");
+        expect(&first, DZ_E_CANCELLED);
+    }
+    assert_int_equal(atomic_load(&shared->finished), 0);
+    close_pool();
+}
+
+/* cases/pool 3: the run limit starts when the task runs, the queue deadline when it is asked for.
+ */
+static void waiting_does_not_count_as_running(void **state)
+{
+    (void)state;
+    open_pool((dz_pool_options){0});
+    caller first = {0}, limited = {.text = "x", .options.run_limit_ns = 60 * DZ_SEC};
+    caller late = {.options.queue_timeout_ns = 10 * DZ_MS};
+    caller short_run = {.options.run_limit_ns = 30 * DZ_MS};
+    begin(&first, "gate");
+    wait_until(atomic_load(&shared->running) == 1);
+    begin(&limited, "upper");
+    begin(&late, "gate");
+    expect(&late, DZ_E_TIMEOUT);
+    assert_int_equal(atomic_load(&shared->running), 1); /* it never began */
+    begin(&short_run, "gate");
+    atomic_store(&shared->gate, 1);
+    expect(&first, 0);
+    expect(&limited, 0);
+    expect(&short_run, 0);
+    atomic_store(&shared->gate, 0);
+    caller endless = {.options.run_limit_ns = 30 * DZ_MS};
+    begin(&endless, "gate");
+    expect(&endless, DZ_E_TIMEOUT);
+    close_pool();
+}
+
+static void a_full_queue_refuses(void **state)
+{
+    (void)state;
+    open_pool((dz_pool_options){.max_queue = 1});
+    caller a = {0}, b = {0}, c = {0};
+    begin(&a, "gate");
+    wait_until(atomic_load(&shared->running) == 1);
+    begin(&b, "gate");
+    dz_pool_stats stats;
+    wait_until((dz_pool_get_stats(pool, &stats), stats.queued == 1));
+    begin(&c, "gate");
+    expect(&c, DZ_E_QUEUE_FULL);
+    dz_pool_get_stats(pool, &stats);
+    assert_true(stats.needs_drain);
+    assert_int_equal(stats.refused, 1);
+    atomic_store(&shared->gate, 1);
+    expect(&a, 0);
+    expect(&b, 0);
+    dz_pool_get_stats(pool, &stats);
+    assert_false(stats.needs_drain);
+    close_pool();
+}
+
+static void urgent_tasks_go_first(void **state)
+{
+    (void)state;
+    open_pool((dz_pool_options){0});
+    caller first = {0}, low = {.options.priority = DZ_PRIORITY_LOW}, normal = {0};
+    caller high = {.options.priority = DZ_PRIORITY_HIGH};
+    dz_pool_stats stats;
+    begin(&first, "gate");
+    wait_until(atomic_load(&shared->running) == 1);
+    begin(&low, "stamp");
+    begin(&normal, "stamp");
+    begin(&high, "stamp");
+    wait_until((dz_pool_get_stats(pool, &stats), stats.queued == 3));
+    atomic_store(&shared->gate, 1);
+    expect(&high, 0);
+    expect(&normal, 1);
+    expect(&low, 2);
+    expect(&first, 0);
+    close_pool();
+}
+
+typedef struct reader {
+    const char *count;
+    unsigned room;
+    bool coalesce;
+    int result, received, last;
+    bool ordered;
+} reader;
+
+static void read_messages(void *arg)
+{
+    reader *self = arg;
+    dz_buf in, message;
+    dz_work *work;
+    self->ordered = true;
+    self->last = -1;
+    dz_work_options options = {.max_messages = self->room, .coalesce = self->coalesce};
+    if (dz_buf_copy(&in, dz_slice_make(self->count, strlen(self->count) + 1)) < 0 ||
+        (self->result = dz_pool_start(pool, "messages", &in, &options, &work)) < 0)
+        return;
+    while (dz_work_next(work, &message) > 0) {
+        int value = 0;
+        for (size_t i = 0; i < message.len; i++)
+            value = value * 10 + (message.data[i] - '0');
+        self->ordered = self->ordered && value > self->last;
+        self->last = value;
+        self->received++;
+        dz_buf_release(&message);
+    }
+    self->result = dz_work_finish(work, NULL);
+}
+
+static void messages_of_a_task_arrive_in_order(void **state)
+{
+    (void)state;
+    open_pool((dz_pool_options){0});
+    reader all = {.count = "5000", .room = 10000}, some = {.count = "5000", .room = 4};
+    reader newest = {.count = "5000", .room = 1, .coalesce = true};
+    run_handler_to_end(read_messages, &all);
+    assert_int_equal(all.result, 5000);
+    assert_int_equal(all.received, 5000);
+    assert_true(all.ordered);
+    run_handler_to_end(read_messages, &some);
+    assert_true(some.ordered && some.received >= 4 && some.received <= 5000);
+    run_handler_to_end(read_messages, &newest);
+    assert_true(newest.ordered && newest.received >= 1);
+    assert_int_equal(newest.last, 4999); /* coalescing keeps the newest */
+    close_pool();
+}
+
+static void atomic_counters_lose_nothing(void **state)
+{
+    (void)state;
+    open_pool((dz_pool_options){.max_workers = 4});
+    caller callers[4] = {0};
+    for (int i = 0; i < 4; i++)
+        begin(&callers[i], "count");
+    for (int i = 0; i < 4; i++)
+        expect(&callers[i], 0);
+    assert_int_equal(atomic_load(&shared->counter), 400000);
+    close_pool();
+}
+
+static void closing_cancels_what_does_not_end_in_time(void **state)
+{
+    (void)state;
+    open_pool((dz_pool_options){0});
+    caller running = {0}, queued = {0};
+    begin(&running, "gate");
+    wait_until(atomic_load(&shared->running) == 1);
+    begin(&queued, "gate");
+    dz_pool_stats stats;
+    wait_until((dz_pool_get_stats(pool, &stats), stats.queued == 1));
+    dz_pool_close(pool, 20 * DZ_MS);
+    expect(&running, DZ_E_CANCELLED);
+    expect(&queued, DZ_E_CANCELLED);
+    stop_loop();
+}
+
+static void many_tasks_end_exactly_once(void **state)
+{
+    (void)state;
+    open_pool((dz_pool_options){.max_workers = 2, .max_queue = 1000});
+    static caller callers[200];
+    atomic_store(&shared->gate, 1);
+    for (int round = 0; round < 10; round++) {
+        memset(callers, 0, sizeof callers);
+        for (int i = 0; i < 200; i++) {
+            memcpy(callers[i].text, "ab", 3);
+            begin(&callers[i], i % 3 ? "upper" : "gate");
+            if (i % 7 == 0)
+                leave_handler(&callers[i].handler);
+        }
+        for (int i = 0; i < 200; i++) {
+            wait_until(atomic_load(&callers[i].handler.done));
+            assert_int_equal(atomic_load(&callers[i].completions), 1);
+            if (callers[i].result != DZ_E_CANCELLED)
+                assert_int_equal(callers[i].result, 0);
+            else
+                assert_int_equal(i % 7, 0);
+        }
+    }
+    close_pool();
+}
+
+static int use(void **state, dz_isolation kind)
+{
+    (void)state;
+    isolation = kind;
+    return 0;
+}
+
+static int use_threads(void **state)
+{
+    shared = dz_shared_new(sizeof *shared);
+    return use(state, DZ_THREADS);
+}
+
+static int use_processes(void **state)
+{
+    shared = dz_shared_new(sizeof *shared);
+    return use(state, DZ_PROCESSES);
+}
+
+static int forget(void **state)
+{
+    (void)state;
+    dz_shared_free(shared, sizeof *shared);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buffers_change_owners_both_ways),
+        cmocka_unit_test(what_cannot_be_transferred_is_refused),
+        cmocka_unit_test(errors_of_the_task_reach_the_caller),
+        cmocka_unit_test(cancelling_a_queued_and_a_running_task_lets_the_next_start),
+        cmocka_unit_test(a_retry_after_the_client_left_is_not_harmed),
+        cmocka_unit_test(waiting_does_not_count_as_running),
+        cmocka_unit_test(a_full_queue_refuses),
+        cmocka_unit_test(urgent_tasks_go_first),
+        cmocka_unit_test(messages_of_a_task_arrive_in_order),
+        cmocka_unit_test(atomic_counters_lose_nothing),
+        cmocka_unit_test(closing_cancels_what_does_not_end_in_time),
+        cmocka_unit_test(many_tasks_end_exactly_once),
+    };
+    int failed = cmocka_run_group_tests_name("threads", tests, use_threads, forget);
+    return failed + cmocka_run_group_tests_name("processes", tests, use_processes, forget);
+}

@@ -1,0 +1,37 @@
+/* doctor.h: one examination: the run, what it gave, and the verdict. */
+#ifndef DZ_DOCTOR_DOCTOR_H
+#define DZ_DOCTOR_DOCTOR_H
+
+#include "judge.h"
+
+#include "node/run.h"
+
+typedef struct dz_doctor {
+    dz_run run;
+    dz_outside outside;
+    dz_profile profile;
+    bool profile_ready;
+    uint64_t garbage_before, garbage_after; /* when heaps were collected; 0: not */
+    dz_facts facts;
+    dz_diagnosis diagnosis;
+    char title[512];
+    char notes[8][256]; /* what could not be seen */
+    size_t note_count;
+} dz_doctor;
+
+void dz_doctor_note(dz_doctor *doctor, const char *text);
+
+/* The cores that the program may use: fewer than ours when taskset started it. */
+unsigned dz_doctor_cores(const dz_tree *tree);
+
+/* After the run: fills facts and diagnosis. */
+void dz_doctor_examine(dz_doctor *doctor);
+
+/* The verdict in words. */
+void dz_doctor_print(const dz_doctor *doctor, FILE *out);
+
+/* 0 or -errno. */
+int dz_doctor_write_json(const dz_doctor *doctor, FILE *out);
+int dz_doctor_write_html(const dz_doctor *doctor, FILE *out);
+
+#endif

@@ -1,0 +1,124 @@
+/* From a run's series to facts. */
+#include "doctor.h"
+#include "window.h"
+
+#include "flame/collect.h"
+
+#include <base/clock.h>
+#include <base/cpu.h>
+
+#include <sched.h>
+#include <stdio.h>
+
+void dz_doctor_note(dz_doctor *d, const char *text)
+{
+    if (d->note_count < sizeof d->notes / sizeof d->notes[0])
+        snprintf(d->notes[d->note_count++], sizeof d->notes[0], "%s", text);
+}
+
+static void read_load(dz_load_facts *load, const char *path)
+{
+    json_t *j = path[0] ? json_load_file(path, 0, NULL) : NULL;
+    json_t *latency = json_object_get(j, "latency"), *requests = json_object_get(j, "requests");
+    if (latency && requests) {
+        load->known = true;
+        load->requests = json_number_value(json_object_get(requests, "total"));
+        load->rps = json_number_value(json_object_get(requests, "average"));
+        load->p50_ms = json_number_value(json_object_get(latency, "p50"));
+        load->p99_ms = json_number_value(json_object_get(latency, "p99"));
+        load->max_ms = json_number_value(json_object_get(latency, "max"));
+        load->errors = json_number_value(json_object_get(j, "errors"));
+        load->non2xx = json_number_value(json_object_get(j, "non2xx"));
+    }
+    json_decref(j);
+}
+
+unsigned dz_doctor_cores(const dz_tree *tree)
+{
+    unsigned cores = dz_cpu_count(), widest = 0;
+    for (size_t i = 0; i < tree->count; i++) {
+        cpu_set_t set;
+        if (tree->procs[i].gone || sched_getaffinity(tree->procs[i].pid, sizeof set, &set) < 0)
+            continue;
+        unsigned n = (unsigned)CPU_COUNT(&set);
+        widest = n > widest ? n : widest;
+    }
+    return widest && widest < cores ? widest : cores;
+}
+
+static const dz_out_series *outside_of(const dz_doctor *d, pid_t pid)
+{
+    for (size_t i = 0; i < d->outside.processes.count; i++)
+        if (d->outside.processes.at[i].pid == pid)
+            return &d->outside.processes.at[i];
+    return NULL;
+}
+
+static void loop_facts(dz_doctor *d)
+{
+    dz_facts *f = &d->facts;
+    const dz_feed *feed = &d->run.node.feed;
+    for (size_t i = 0; i < feed->threads.count && f->loop_count < DZ_MAX_LOOPS; i++) {
+        const dz_js_series *s = &feed->threads.at[i];
+        dz_loop_facts *l = &f->loops[f->loop_count];
+        dz_facts_loop(l, s, outside_of(d, s->pid), f->from, f->to, d->garbage_before,
+                      d->garbage_after);
+        if (l->samples == 0)
+            continue; /* it was not there in the window */
+        f->loop_count++;
+        if (d->profile_ready)
+            dz_facts_culprit(&l->culprit, &d->profile, s, f->from, f->to, l->stalls > 0);
+    }
+}
+
+static bool is_node(const dz_facts *f, pid_t pid)
+{
+    for (size_t i = 0; i < f->loop_count; i++)
+        if (f->loops[i].pid == pid)
+            return true;
+    return false;
+}
+
+/* What the load generator uses is not other programs' doing. */
+static double load_cpu(const dz_doctor *d)
+{
+    return d->run.load.pid && d->facts.seconds > 0 ? d->run.load_cpu_ns / 1e9 / d->facts.seconds
+                                                   : 0;
+}
+
+void dz_doctor_examine(dz_doctor *d)
+{
+    dz_facts *f = &d->facts;
+    dz_run *run = &d->run;
+    enum { SETTLE_MS = 300 };
+    f->from = run->load_from ? run->load_from : run->started;
+    f->to = run->load_to ? run->load_to : run->ended;
+    if (f->to > f->from + 5 * SETTLE_MS * DZ_MS)
+        f->from += SETTLE_MS * DZ_MS; /* connecting and compiling */
+    dz_window_trim(run->node_ready ? &run->node.feed : NULL, &d->outside, &f->from, &f->to);
+    f->seconds = (double)(f->to - f->from) / 1e9;
+    read_load(&f->load, run->load_json);
+    dz_collected got = {0};
+    if (dz_profile_init(&d->profile) == 0) {
+        d->profile.keep_ticks = true;
+        d->profile_ready =
+            run->node_ready && dz_collect_node(&d->profile, run, &got) == 0 && got.threads > 0;
+        f->profiled = d->profile_ready;
+    }
+    loop_facts(d);
+    for (size_t i = 0; i < d->outside.processes.count && f->process_count < DZ_MAX_PROCESSES; i++) {
+        dz_process_facts *p = &f->processes[f->process_count];
+        dz_facts_process(p, &d->outside.processes.at[i], f->from, f->to);
+        if (p->seconds <= 0)
+            continue;
+        p->node = is_node(f, p->pid);
+        f->process_count++;
+    }
+    double others = f->demand.machine - f->demand.running - load_cpu(d);
+    f->others = others > 0 ? others : 0;
+    if (got.lost)
+        dz_doctor_note(d, "some Node threads ended before their profile could be had");
+    if (run->node.feed.malformed)
+        dz_doctor_note(d, "some of what the program reported could not be read");
+    dz_judge(&d->diagnosis, f);
+}
