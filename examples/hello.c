@@ -1,5 +1,7 @@
-/* hello: text, JSON and a route parameter. */
+/* hello: text, JSON, and a route parameter with a query: /users/42?name=ada answers "42 ada". */
 #include <donmaz.h>
+
+#include <string.h>
 
 static void hello(dz_request *req, dz_response *res)
 {
@@ -15,7 +17,14 @@ static void json(dz_request *req, dz_response *res)
 
 static void user(dz_request *req, dz_response *res)
 {
-    dz_slice id = dz_req_param(req, "id");
+    dz_slice id = dz_req_param(req, "id"), name = dz_req_query(req, "name");
+    char *both = name.ptr ? dz_req_alloc(req, id.len + 1 + name.len) : NULL;
+    if (both) {
+        memcpy(both, id.ptr, id.len);
+        both[id.len] = ' ';
+        memcpy(both + id.len + 1, name.ptr, name.len);
+        id = dz_slice_make(both, id.len + 1 + name.len);
+    }
     dz_send_bytes(res, 200, "text/plain; charset=utf-8", id);
 }
 

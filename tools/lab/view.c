@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+enum { WARNINGS = 4 }; /* as many are printed below the table; a document may hold one a stack */
+
 static const char *text_of(json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
@@ -201,8 +203,11 @@ static void print_remarks(json_t *document, FILE *out, const char *bullet)
         if (text_of(item, "failed"))
             fprintf(out, "%sfailed: %s: %s\n", bullet, name, text_of(item, "failed"));
     }
-    json_array_foreach(json_object_get(document, "warnings"), i, item)
+    size_t warnings = json_array_size(json_object_get(document, "warnings"));
+    json_array_foreach(json_object_get(document, "warnings"), i, item) if (i < WARNINGS)
         fprintf(out, "%swarning: %s\n", bullet, json_string_value(item));
+    if (warnings > WARNINGS)
+        fprintf(out, "%s%zu more warnings: see --json or --html\n", bullet, warnings - WARNINGS);
 }
 
 static void print_machine(json_t *document, FILE *out)

@@ -1,0 +1,4 @@
+import express from 'express5';
+import { serve } from './express-app.mjs';
+
+serve(express);

@@ -1,0 +1,3 @@
+module donmaz/peers/go
+
+go 1.22
