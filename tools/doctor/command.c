@@ -86,7 +86,8 @@ static void on_load(void *arg, dz_run *run)
     collect_garbage(d);
     d->garbage_before = dz_now();
     let_report(d);
-    dz_node_profile_start(&d->run.node);
+    if (!d->run.node.profiling)
+        dz_node_profile_start(&d->run.node);
     dz_tree_refresh(&d->run.tree);
     dz_tree_sample(&d->run.tree);
     dz_outside_mark(&d->outside, &d->run.tree, dz_now());

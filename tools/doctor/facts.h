@@ -68,7 +68,7 @@ typedef struct dz_process_facts {
     const char *name; /* borrowed */
     bool node;
     double seconds;
-    double cpu, main_cpu, wait; /* mean shares of a core */
+    double cpu, main_cpu, wait, main_wait; /* mean shares of a core */
     double cpu_max;
     double rss_start_mb, rss_end_mb, rss_late_mb; /* rise in the second half */
     bool rss_steady;

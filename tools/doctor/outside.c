@@ -60,6 +60,31 @@ static float share(uint64_t now, uint64_t before, uint64_t span)
     return now > before && span ? (float)((double)(now - before) / (double)span) : 0;
 }
 
+/* The kernel counts a wait for a core when it ends. What is more than fits into the last interval
+ * belongs to those before it, as far as the thread did not run in them. */
+static void spread_wait(dz_out_series *s)
+{
+    dz_out_sample *last = &s->samples.at[s->samples.count - 1];
+    float room = 1 - last->main_cpu;
+    if (last->main_wait <= room)
+        return;
+    double span = (double)(last->to - last->from);
+    double excess = (double)(last->main_wait - room) * span;
+    last->wait -= last->main_wait - room;
+    last->main_wait = room;
+    for (size_t i = s->samples.count - 1; i-- > 0 && excess > 0;) {
+        dz_out_sample *p = &s->samples.at[i];
+        double part = (double)(p->to - p->from);
+        double fits = part * (double)(1 - p->main_cpu - p->main_wait);
+        if (fits <= 0)
+            continue;
+        double moved = excess < fits ? excess : fits;
+        p->main_wait += (float)(moved / part);
+        p->wait += (float)(moved / part);
+        excess -= moved;
+    }
+}
+
 static void tick_process(dz_outside *o, const dz_tree_proc *p, uint64_t now)
 {
     dz_out_series *s = series_of(o, p, now);
@@ -69,7 +94,7 @@ static void tick_process(dz_outside *o, const dz_tree_proc *p, uint64_t now)
     const dz_tree_thread *m = main_thread(p);
     uint64_t main_cpu = m ? m->cpu_ns : s->main_cpu, main_wait = m ? m->wait_ns : s->main_wait;
     uint64_t span = now - s->at;
-    if (span > 0 && reserve(o, &s->samples, sizeof *s->samples.at))
+    if (span > 0 && reserve(o, &s->samples, sizeof *s->samples.at)) {
         s->samples.at[s->samples.count++] = (dz_out_sample){
             .from = s->at,
             .to = now,
@@ -81,6 +106,8 @@ static void tick_process(dz_outside *o, const dz_tree_proc *p, uint64_t now)
             .fds = p->fds,
             .switches = (uint32_t)(p->switches > s->switches ? p->switches - s->switches : 0),
         };
+        spread_wait(s);
+    }
     s->at = now;
     s->cpu = p->cpu_ns;
     s->wait = p->wait_ns;

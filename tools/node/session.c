@@ -141,7 +141,7 @@ static void connect_new(dz_node *node)
         if (!s->url[0])
             return; /* its next line; later series come after it */
         dz_inspector *in;
-        if (dz_inspector_open(&in, s->pid, s->url, 1000) < 0)
+        if (s->url[0] == '-' || dz_inspector_open(&in, s->pid, s->url, 1000) < 0)
             continue; /* gone already */
         if (dz_node_add(node, (dz_node_link){.inspector = in}) < 0) {
             dz_inspector_close(in);
