@@ -108,7 +108,7 @@ const cases = {
 
   // garbage collection
   live_heap: () => {
-    const keep = Array.from({ length: 400_000 }, (_, i) => ({ i, list: [i] }));
+    const keep = Array.from({ length: 400_000 }, (_, i) => ({ i, list: [i, { i }] }));
     let at = 0;
     serve(function replace() {
       for (let i = 0; i < 2000; i++) keep[(at = (at + 7919) % keep.length)] = { i, list: [i, { i }] };

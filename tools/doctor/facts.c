@@ -33,9 +33,17 @@ bool dz_is_stall(const dz_js_sample *s)
     return delay_of(s) >= DZ_STALL_MS * DZ_MS && s->active * 2 >= s->to - s->from;
 }
 
-static bool inside(const dz_js_sample *s, uint64_t from, uint64_t to)
+/* The part of an interval that lies in the window; false when none does. */
+static bool clip(const dz_js_sample *s, uint64_t from, uint64_t to, dz_js_sample *out)
 {
-    return s->from >= from && s->to <= to;
+    if (s->to <= from || s->from >= to || s->to <= s->from)
+        return false;
+    *out = *s;
+    out->from = s->from > from ? s->from : from;
+    out->to = s->to < to ? s->to : to;
+    out->active =
+        (uint64_t)((double)s->active * (double)(out->to - out->from) / (double)(s->to - s->from));
+    return true;
 }
 
 typedef struct usage {
@@ -64,11 +72,13 @@ static bool usage_within(const dz_out_series *outside, uint64_t from, uint64_t t
 
 /* How long a pause would have been on a quiet machine: no longer than the CPU time it took. V8's
  * helper threads may wait for a core while the main one waits for them. */
-static double own_pause(const dz_js_gc *g, const dz_out_series *outside)
+static double own_pause(const dz_js_gc *g, const dz_out_series *outside, double starved)
 {
     usage u;
     double pause = (double)g->duration;
-    if (pause < DZ_INTERVAL_MS * 1e6 || !usage_within(outside, g->at, g->at + g->duration, &u))
+    if (pause < DZ_INTERVAL_MS * 1e6)
+        return pause * (1 - starved);
+    if (!usage_within(outside, g->at, g->at + g->duration, &u))
         return pause;
     return fmin(pause, u.process);
 }
@@ -80,7 +90,7 @@ static double gc_within(const dz_js_series *series, const dz_out_series *outside
     double total = 0;
     for (size_t i = 0; i < series->gcs.count; i++)
         if (series->gcs.at[i].at >= from && series->gcs.at[i].at < to)
-            total += own_pause(&series->gcs.at[i], outside);
+            total += own_pause(&series->gcs.at[i], outside, 0);
     return total;
 }
 
@@ -116,18 +126,19 @@ static void loop_delays(dz_loop_facts *f, const dz_js_series *series, const dz_o
     double span = 0, active = 0, inflight = 0, cpu_time = 0;
     uint64_t last = 0;
     for (size_t i = 0; i < series->samples.count; i++) {
-        const dz_js_sample *s = &series->samples.at[i];
-        last = s->to;
-        if (!inside(s, from, to))
+        const dz_js_sample *whole = &series->samples.at[i];
+        dz_js_sample part, *s = &part;
+        last = whole->to;
+        if (!clip(whole, from, to, &part))
             continue;
         if (delays)
-            delays[f->samples] = delay_of(s);
+            delays[f->samples] = delay_of(whole);
         f->samples++;
         span += (double)(s->to - s->from);
         active += (double)s->active;
         inflight += (double)s->inflight * (double)(s->to - s->from);
         f->inflight_max = fmax(f->inflight_max, s->inflight);
-        if (dz_is_stall(s))
+        if (dz_is_stall(whole))
             add_stall(f, series, outside, s, &cpu_time);
     }
     /* Silent until the end: it is still in a piece of work that began before. */
@@ -169,7 +180,7 @@ static void loop_garbage(dz_loop_facts *f, const dz_js_series *series, const dz_
         const dz_js_gc *g = &series->gcs.at[i];
         if (g->at < from || g->at > to)
             continue;
-        total += own_pause(g, outside);
+        total += own_pause(g, outside, f->starved);
         f->gc_max_ms = fmax(f->gc_max_ms, ms(g->duration));
         f->gcs++;
         f->gcs_major += g->kind == 4;
@@ -196,7 +207,7 @@ static void loop_heap(dz_loop_facts *f, const dz_js_series *series, uint64_t fro
     dz_trend_begin(&trend, from, to);
     for (size_t i = 0; i < series->samples.count; i++) {
         const dz_js_sample *s = &series->samples.at[i];
-        if (inside(s, from, to))
+        if (s->from >= from && s->to <= to)
             dz_trend_add(&trend, s->to, mb(s->heap_used + s->external));
     }
     dz_trend_end(&trend);

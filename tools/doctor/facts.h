@@ -87,7 +87,6 @@ typedef struct dz_facts {
     double seconds;
     unsigned cores; /* that the program may use */
     dz_demand demand;
-    double others; /* cores that other programs took */
     dz_loop_facts loops[DZ_MAX_LOOPS];
     size_t loop_count;
     dz_process_facts processes[DZ_MAX_PROCESSES];

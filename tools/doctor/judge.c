@@ -471,10 +471,10 @@ void dz_judge(dz_diagnosis *d, const dz_facts *f)
         d->loop = worst(f, NULL, busy_weight);
         explain_healthy(d, f);
     }
-    if (f->others >= 0.5)
+    if (f->demand.others >= 0.5)
         say(d,
             "other programs took %.1f of the machine's cores meanwhile: figures on a quiet "
             "machine will differ",
-            f->others);
+            f->demand.others);
     dz_advise(d, f);
 }
