@@ -3,7 +3,7 @@ BUILD ?= build
 MESON_FLAGS ?=
 TESTS ?=
 
-.PHONY: all deps build demo check lint sanitize fuzz bench install format clean
+.PHONY: all deps build demo check lint sanitize fuzz bench bench-load-accuracy bench-load-speed install format clean
 
 all: build
 
@@ -36,6 +36,13 @@ fuzz: deps
 
 bench: deps build
 	bench/run $(BUILD)
+
+# How exact donmaz load is, and what a request costs it. On a machine nobody else uses.
+bench-load-accuracy: deps build
+	bench/load-accuracy $(BUILD)
+
+bench-load-speed: deps build
+	bench/load-speed $(BUILD)
 
 install: build
 	meson install -C $(BUILD)

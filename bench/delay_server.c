@@ -142,6 +142,7 @@ int main(int argc, char **argv)
     int listener = truth ? listen_somewhere(argv[1]) : -1;
     if (listener < 0) {
         perror("delay_server");
+        free(truth);
         return 1;
     }
     size_t answered = 0;

@@ -3,7 +3,7 @@
 
     bench/log.py build-release/bench/bench-log [ROUNDS]
 
-Needs `npm ci` in peers/node/log."""
+Needs `peers/install log-node`."""
 import json
 import os
 import statistics
@@ -13,7 +13,7 @@ import tempfile
 
 ours = sys.argv[1]
 rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 5
-peer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../peers/node/log")
+peer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../peers/log-node")
 node = os.path.join(peer, "node_modules/.bin/node")
 commands = {"donmaz": [ours], "pino": [node, os.path.join(peer, "bench.js")]}
 lines = {"donmaz": 1000000, "pino": 200000}

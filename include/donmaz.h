@@ -8,8 +8,10 @@
 #include <donmaz/error.h>
 #include <donmaz/http.h>
 #include <donmaz/json.h>
+#include <donmaz/log.h>
 #include <donmaz/metrics.h>
 #include <donmaz/pool.h>
+#include <donmaz/redis.h>
 #include <donmaz/request.h>
 #include <donmaz/response.h>
 #include <donmaz/slice.h>

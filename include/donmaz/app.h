@@ -69,7 +69,7 @@ DZ_API dz_route *dz_inline(dz_route *route);
 /* The largest body in bytes: 413 above. Default: the app's. */
 DZ_API dz_route *dz_body_limit(dz_route *route, uint64_t bytes);
 
-/* --- the app's settings --- */
+/* --- the app's settings; a NULL app is passed over --- */
 
 /* A pointer for dz_req_data. */
 DZ_API void dz_app_set_data(dz_app *app, void *data);

@@ -32,18 +32,17 @@ typedef struct dz_redis_options {
     uint64_t timeout_ms;         /* of a command, waiting included; 1000 */
     uint64_t connect_timeout_ms; /* with handshake; 1000 */
     unsigned connections;        /* a loop; 1, at most 16 */
-    size_t cache_bytes;   /* tracking cache of the process, shared out to the loops; 0: none */
-    unsigned max_waiting; /* commands a connection may owe; 4096 */
-    size_t max_reply;     /* bytes; 1 GB */
+    size_t cache_bytes;          /* of each loop's tracking cache; 0: none */
+    unsigned max_waiting;        /* commands a connection may owe; 4096 */
+    size_t max_reply;            /* bytes; 1 GB */
+    bool no_sharing;             /* each GET is a command of its own, also of one key in one tick */
 } dz_redis_options;
 
 /* Makes a client for redis://[user[:password]@]host[:port][/db] or
  * unix://[user[:password]@]/path[?db=n]. Resolves the host name (which may block); connects when
- * first used. `loops` is how many loops will use it (to share out the cache); 0 counts as 1.
- * *out is the caller's. DZ_E_INVALID: bad URL; DZ_E_UNAVAILABLE: the name does not resolve, or
- * rediss:// (TLS), which this build does not speak; DZ_E_NOMEM. */
-DZ_API int dz_redis_open(dz_redis **out, const char *url, const dz_redis_options *options,
-                         unsigned loops);
+ * first used. *out is the caller's. DZ_E_INVALID: bad URL; DZ_E_UNAVAILABLE: the name does not
+ * resolve, or rediss:// (TLS), which this build does not speak; DZ_E_NOMEM. */
+DZ_API int dz_redis_open(dz_redis **out, const char *url, const dz_redis_options *options);
 
 /* Closes everything. Only when no loop runs any more that used it (dz_on_stop is right). */
 DZ_API void dz_redis_close(dz_redis *redis);
@@ -129,7 +128,8 @@ typedef struct dz_redis_server dz_redis_server;
 /* Starts the installed redis-server as a child with a unix socket in a private folder, without
  * persistence, and waits until it answers; it ends with dz_redis_server_stop or with this process.
  * `url` (at least 128 bytes) is filled in for dz_redis_open. -ENOENT: redis-server is not
- * installed; DZ_E_TIMEOUT; -errno. Call it before threads that change the working folder or end. */
+ * installed; DZ_E_TIMEOUT; -errno. Call it on a thread that stays: the
+ * server ends with it. */
 DZ_API int dz_redis_server_start(dz_redis_server **out, char *url, size_t url_size);
 DZ_API void dz_redis_server_stop(dz_redis_server *server); /* NULL is harmless */
 

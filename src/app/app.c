@@ -301,28 +301,34 @@ dz_route *dz_body_limit(dz_route *route, uint64_t bytes)
 
 void dz_app_set_data(dz_app *app, void *data)
 {
-    app->core->data = data;
+    if (app)
+        app->core->data = data;
 }
 
 void dz_on_error(dz_app *app, dz_error_handler *handler)
 {
-    app->core->on_error = handler;
+    if (app)
+        app->core->on_error = handler;
 }
 
 void dz_on_log(dz_app *app, dz_log_handler *handler, void *context)
 {
+    if (!app)
+        return;
     app->core->on_log = handler;
     app->core->log_context = context;
 }
 
 void dz_on_start(dz_app *app, int (*start)(dz_app *app, void *data))
 {
-    app->core->on_start = start;
+    if (app)
+        app->core->on_start = start;
 }
 
 void dz_on_stop(dz_app *app, void (*stop)(dz_app *app, void *data))
 {
-    app->core->on_stop = stop;
+    if (app)
+        app->core->on_stop = stop;
 }
 
 int dz_app_set(dz_app *app, const char *name, const char *value)

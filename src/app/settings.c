@@ -6,7 +6,6 @@
 #include <donmaz/error.h>
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -111,22 +110,44 @@ static const unit *find_unit(const unit *units, size_t count, const char *name)
     return NULL;
 }
 
-/* A number with an optional fraction and a unit. */
+/* Digits, an optional fraction, and a unit. Not strtod: it also takes exponents, hexadecimal and
+ * what the locale makes of a comma. */
 static bool parse_number(const char *text, const unit *units, size_t count, uint64_t *out)
 {
-    if (!isdigit((unsigned char)*text))
+    static const char digits[] = "0123456789";
+    size_t whole_len = strspn(text, digits);
+    if (whole_len == 0 || whole_len > 19)
         return false;
-    char *end;
-    errno = 0;
-    double number = strtod(text, &end);
-    const unit *found = find_unit(units, count, end);
-    if (errno || !found || memchr(text, 'x', (size_t)(end - text)))
+    uint64_t whole = strtoull(text, NULL, 10), place = 1, fraction = 0;
+    text += whole_len;
+    if (*text == '.') {
+        size_t len = strspn(++text, digits);
+        if (len == 0)
+            return false;
+        for (size_t i = 0; i < len && i < 9; i++) {
+            fraction = fraction * 10 + (uint64_t)(text[i] - '0');
+            place *= 10;
+        }
+        text += len;
+    }
+    const unit *found = find_unit(units, count, text);
+    if (!found || whole > FOREVER / found->factor)
         return false;
-    double value = number * (double)found->factor;
-    if (value > (double)FOREVER)
-        return false;
-    *out = (uint64_t)(value + 0.5);
+    *out = whole * found->factor +
+           (uint64_t)((double)fraction / (double)place * (double)found->factor + 0.5);
     return true;
+}
+
+static bool parse_flag(const char *text, uint64_t *out)
+{
+    static const char *const yes[] = {"1", "true", "yes", "on"};
+    static const char *const no[] = {"0", "false", "no", "off"};
+    for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++) {
+        *out = strcmp(text, yes[i]) == 0;
+        if (*out || strcmp(text, no[i]) == 0)
+            return true;
+    }
+    return false;
 }
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
@@ -141,8 +162,7 @@ static bool parse_value(kind what, const char *text, uint64_t *out)
     case DURATION:
         return parse_number(text, durations, COUNT_OF(durations), out);
     case FLAG:
-        *out = strcmp(text, "0") != 0;
-        return true;
+        return parse_flag(text, out);
     case TEXT:
         break;
     }
@@ -183,6 +203,8 @@ int dz_settings_set(dz_settings *settings, const char *name, const char *value)
 void dz_app_option(dz_app *app, const char *name, const char *value_name, const char *help,
                    const char **value)
 {
+    if (!app)
+        return;
     dz_user_option *it = malloc(sizeof *it);
     if (!it) {
         app->core->build_error = name;
@@ -304,7 +326,8 @@ static const char *from_environment(const char *name)
     for (; *name && len < sizeof variable - 1; name++)
         variable[len++] = *name == '-' ? '_' : (char)toupper((unsigned char)*name);
     variable[len] = '\0';
-    return getenv(variable);
+    const char *value = getenv(variable);
+    return value && *value ? value : NULL; /* empty, as composition files leave it: not set */
 }
 
 static int read_environment(dz_core *core, const char *program)

@@ -425,20 +425,26 @@ static void skip(dz_conn *conn)
     conn->skip_left -= n;
 }
 
-static void wait_for_input(dz_conn *conn)
+/* True: there is nothing to wait for, go on. */
+static bool wait_for_input(dz_conn *conn)
 {
     const dz_server_options *o = options(conn);
     if (conn->in_start == conn->in_end && conn->skip_left == 0) {
         drop_input(conn);
         conn->state = DZ_CONN_IDLE;
+        if (!conn->fresh && conn->home->draining) {
+            conn->close_after = true;
+            return true;
+        }
         if (!conn->fresh)
             dz_conn_set_deadline(conn, conn->home->loop->now + o->idle_timeout_ns);
-        return;
+        return false;
     }
     /* From the first byte on, later ones do not extend the time. */
     if (conn->state != DZ_CONN_HEAD && !conn->fresh)
         dz_conn_set_deadline(conn, conn->home->loop->now + o->header_timeout_ns);
     conn->state = DZ_CONN_HEAD;
+    return false;
 }
 
 /* One step towards the next request; true: try another. */
@@ -463,8 +469,7 @@ static bool step_request(dz_conn *conn)
         return true;
     if (conn->state == DZ_CONN_CLOSED || conn->input_ended)
         return conn->state != DZ_CONN_CLOSED;
-    wait_for_input(conn);
-    return false;
+    return wait_for_input(conn);
 }
 
 /* Drops input until the client has read the reply and closes. */
@@ -540,10 +545,22 @@ void dz_http_reject(dz_request *req, int status)
     dz_conn_refuse(conn, status);
 }
 
+/* Ends the connection so that the client can tell: an ordinary end would complete the body. */
+static void break_off(dz_conn *conn)
+{
+    const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    if (conn->state == DZ_CONN_CLOSED)
+        return;
+    setsockopt(conn->watch.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    dz_conn_close(conn);
+}
+
 void dz_http_finish(dz_request *req)
 {
     dz_conn *conn = req->conn;
     req->handler_done = true;
+    if (req->res.broken && !req->res.chunked)
+        break_off(conn);
     if (conn->state == DZ_CONN_CLOSED) {
         dz_request_release(req);
         conn->req = NULL;
@@ -564,20 +581,17 @@ void dz_http_finish(dz_request *req)
 
 void dz_conn_drain(dz_conn *conn)
 {
-    if (conn->state == DZ_CONN_HELD) {
-        conn->close_after = true;
-    } else if (conn->state == DZ_CONN_IDLE && !conn->fresh) {
-        conn->readable = true; /* a request that has arrived since the last look is answered */
-        dz_conn_advance(conn);
-        bool rests = conn->state == DZ_CONN_IDLE && conn->in_start == conn->in_end;
-        conn->close_after |= conn->state == DZ_CONN_HELD || rests;
-        if (rests)
-            dz_conn_advance(conn); /* closes, once its output is written */
-    } else if (conn->state == DZ_CONN_IDLE) {
+    /* Busy ones end by themselves: each reply from now on has Connection: close (see persistence()
+     * in reply.c), and one that comes to rest is closed. Closing them with the reply under way,
+     * which may not have said so, would lose the requests that the client sent behind it. */
+    if (conn->state != DZ_CONN_IDLE)
+        return;
+    if (conn->fresh) {
         dz_conn_set_deadline(conn, conn->home->loop->now + DRAIN_FRESH_NS);
+        return;
     }
-    /* A connection in the middle of a head still gets its answer, with Connection: close (see
-     * persistence() in reply.c); its header timeout bounds the wait. */
+    conn->readable = true; /* a request that has arrived since the last look is answered */
+    dz_conn_advance(conn);
 }
 
 static void on_event(dz_loop *loop, dz_watch *watch, uint32_t events)

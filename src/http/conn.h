@@ -86,7 +86,7 @@ void dz_conn_arm(dz_conn *conn);
 /* Goes on in the next tick, after the other connections had their turn. */
 void dz_conn_later(dz_conn *conn);
 
-/* The server is draining: closes an idle connection, lets a busy one end with its request. */
+/* The server begins to drain: closes the connection when it rests, now or later. */
 void dz_conn_drain(dz_conn *conn);
 
 /* Answers `status` without a handler, and closes after. On the loop, with no request running. */

@@ -17,7 +17,7 @@ enum { LINE = 1 };
 
 /* Finds the end of the line that goes on at c->at. LINE: *end is its CR and c->at the next line;
  * DZ_HEAD_MORE: c->at is where to look next time; -400 for any other control byte. */
-static int end_of_line(cursor *c, const char **end)
+static inline __attribute__((always_inline)) int end_of_line(cursor *c, const char **end)
 {
     const char *stop = dz_scan_control(c->begin, c->at, c->end);
     c->at = stop;
@@ -173,11 +173,21 @@ static int check_more(const cursor *c, const char *start, size_t before,
     return (size_t)(c->end - c->begin) >= limits->head_max ? -431 : DZ_HEAD_MORE;
 }
 
+/* Only what a valid head may leave unwritten; to clear the whole struct costs a third of a short
+ * head's time. */
+static void clear(dz_head *head)
+{
+    head->keep_alive = head->chunked = head->has_length = false;
+    head->expect_continue = head->upgrade = false;
+    head->header_count = 0;
+    head->content_length = 0;
+    head->authority = head->query = head->path = head->host = (dz_slice){0};
+}
+
 int dz_head_parse(dz_head *head, const char *bytes, size_t len, size_t *scanned,
                   const dz_head_limits *limits)
 {
-    dz_header *headers = head->headers;
-    *head = (dz_head){.headers = headers};
+    clear(head);
     if (len > limits->head_max)
         len = limits->head_max;
     if (len == 0)

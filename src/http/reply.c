@@ -144,8 +144,10 @@ static void on_write(dz_loop *loop, dz_fiber *fiber)
 /* Gives a piece to the connection; parks while too much waits for the client. */
 static int send_piece(dz_request *req, dz_out *piece)
 {
-    if (!piece)
+    if (!piece) {
+        req->res.broken = true;
         return DZ_E_NOMEM;
+    }
     if (dz_loop_pin(req->loop)) {
         dz_conn *conn = req->conn;
         bool room = conn->state != DZ_CONN_CLOSED &&
@@ -179,10 +181,13 @@ int dz_http_stream(dz_request *req, uint64_t length)
     int rc = write_head(req, kind, length, 0, &text, &len);
     if (rc < 0)
         return rc;
+    dz_out *piece = dz_out_copy(dz_slice_make(text, len));
+    if (!piece)
+        return DZ_E_NOMEM; /* nothing was sent: there can still be another answer */
     res->chunked = kind == DZ_BODY_CHUNKED;
     res->bodiless = dz_status_bodiless(res->status) || req->head.method == DZ_HEAD;
     res->state = DZ_RESPONSE_STREAMING;
-    return send_piece(req, dz_out_copy(dz_slice_make(text, len)));
+    return send_piece(req, piece);
 }
 
 int dz_http_write(dz_request *req, dz_slice bytes)
@@ -190,6 +195,8 @@ int dz_http_write(dz_request *req, dz_slice bytes)
     dz_response *res = &req->res;
     if (res->state != DZ_RESPONSE_STREAMING)
         return DZ_E_STATE;
+    if (res->broken)
+        return DZ_E_NOMEM;
     if (bytes.len == 0 || res->bodiless)
         return 0;
     res->sent += bytes.len;
@@ -197,11 +204,11 @@ int dz_http_write(dz_request *req, dz_slice bytes)
         return send_piece(req, dz_out_copy(bytes));
     char header[DZ_CHUNK_HEADER_MAX];
     size_t head = dz_chunk_header(header, bytes.len);
-    if (bytes.len > SIZE_MAX - head - 2 - sizeof(dz_out))
-        return DZ_E_NOMEM;
-    dz_out *piece = malloc(sizeof *piece + head + bytes.len + 2);
+    dz_out *piece = bytes.len > SIZE_MAX - head - 2 - sizeof(dz_out)
+                        ? NULL
+                        : malloc(sizeof *piece + head + bytes.len + 2);
     if (!piece)
-        return DZ_E_NOMEM;
+        return send_piece(req, NULL);
     char *text = (char *)(piece + 1);
     memcpy(text, header, head);
     memcpy(text + head, bytes.ptr, bytes.len);
@@ -224,8 +231,8 @@ int dz_http_end(dz_request *req)
     dz_response *res = &req->res;
     if (res->state != DZ_RESPONSE_STREAMING)
         return DZ_E_STATE;
-    int rc = 0;
-    if (res->chunked && !res->bodiless)
+    int rc = res->broken ? DZ_E_NOMEM : 0;
+    if (rc == 0 && res->chunked && !res->bodiless)
         rc = send_piece(req, dz_out_copy(DZ_LIT(DZ_CHUNK_LAST)));
     if (rc == 0) {
         res->state = DZ_RESPONSE_COMPLETE;

@@ -65,6 +65,7 @@ struct dz_response {
     bool chunked;     /* streaming with chunked coding */
     bool close_after; /* the connection ends with this response */
     bool bodiless;    /* HEAD, 204, 304: body bytes are dropped */
+    bool broken;      /* a piece of the stream was lost: it must not look complete */
     uint64_t sent;    /* body bytes */
 };
 

@@ -38,15 +38,23 @@ static inline unsigned dz_scan_mask16(const char *at)
     return (unsigned)_mm_movemask_epi8(_mm_or_si128(_mm_andnot_si128(tab, low), del));
 }
 
+/* Skips bytes that are no control bytes, up to some point before `end`, with wider vectors where
+ * the processor has them. Pays from a hundred bytes on. */
+const char *dz_scan_skip(const char *at, const char *end);
+
 /* The first control byte in [at, end), or end. `begin` <= at is the start of the readable memory:
  * a tail shorter than a vector is read as the last whole vector before end, where one fits. */
 static inline const char *dz_scan_control(const char *begin, const char *at, const char *end)
 {
+    enum { SHORT = 128 }; /* most lines end within it */
+    const char *start = at;
     while (end - at >= 16) {
         unsigned mask = dz_scan_mask16(at);
         if (mask)
             return at + __builtin_ctz(mask);
         at += 16;
+        if (at - start == SHORT)
+            at = dz_scan_skip(at, end);
     }
     if (end - begin < 16)
         return dz_scan_control_scalar(at, end);

@@ -140,6 +140,7 @@ static void *worker_main(void *arg)
         setpriority(PRIO_PROCESS, id, getpriority(PRIO_PROCESS, id) + pool->options.nice);
     }
     pthread_mutex_lock(&pool->lock);
+    pool->starting--;
     for (dz_job *job; (job = next_job(pool));) {
         pthread_mutex_unlock(&pool->lock);
         run_job(pool, job);
@@ -184,6 +185,7 @@ static int start_worker(dz_pool *pool)
     }
     pool->workers++;
     pool->threads++;
+    pool->starting++;
     return 0;
 }
 
@@ -194,13 +196,14 @@ int dz_pool_submit_with(dz_pool *pool, dz_job *job, dz_priority priority)
     bury(pool);
     if (pool->closing) {
         rc = DZ_E_SHUTDOWN;
-    } else if (pool->queued >= pool->options.max_queue) {
-        rc = DZ_E_QUEUE_FULL;
-        pool->full = true;
-    } else if (pool->idle <= pool->queued && pool->workers < pool->options.max_workers) {
-        rc = start_worker(pool);
-        if (pool->workers > 0)
-            rc = 0; /* the others will come to it */
+    } else if (pool->idle + pool->starting <= pool->queued) {
+        /* Nobody is free for it, now or in a moment: a new worker, or it waits. */
+        rc = pool->workers < pool->options.max_workers ? start_worker(pool) : DZ_E_QUEUE_FULL;
+        if (rc < 0 && pool->workers > 0) {
+            unsigned wait = pool->queued - pool->idle - pool->starting;
+            rc = wait < pool->options.max_queue ? 0 : DZ_E_QUEUE_FULL;
+            pool->full |= rc < 0;
+        }
     }
     if (rc == 0) {
         job->submitted = dz_now();

@@ -40,8 +40,9 @@ struct dz_pool {
     dz_list queues[DZ_PRIORITIES];
     dz_list dead;  /* workers to be joined */
     dz_list tasks; /* dz_task: all that were submitted and are not done */
-    unsigned queued, workers, idle;
-    unsigned threads; /* workers, and those on their way out */
+    unsigned queued, workers;
+    unsigned idle, starting; /* of the workers: each will take one of those queued */
+    unsigned threads;        /* workers, and those on their way out */
     bool closing, full;
     dz_pool_task *registered;
     size_t registered_count;

@@ -11,7 +11,7 @@
 
 enum { DEFAULT_TIMEOUT_MS = 1000, DEFAULT_WAITING = 4096, SMALL_ARGS = 64 };
 
-int dz_redis_open(dz_redis **out, const char *url, const dz_redis_options *options, unsigned loops)
+int dz_redis_open(dz_redis **out, const char *url, const dz_redis_options *options)
 {
     static const dz_redis_options defaults;
     if (!options)
@@ -40,7 +40,8 @@ int dz_redis_open(dz_redis **out, const char *url, const dz_redis_options *optio
     config->limits.bytes = options->max_reply;
     config->tracking = options->cache_bytes > 0;
     redis->connections = options->connections ? options->connections : 1;
-    redis->share_cache_bytes = options->cache_bytes / (loops ? loops : 1);
+    redis->cache_bytes = options->cache_bytes;
+    redis->no_sharing = options->no_sharing;
     *out = redis;
     return 0;
 }
@@ -63,7 +64,7 @@ int dz_redis_do(dz_redis_call *call)
     if (!call->fiber)
         return DZ_E_STATE;
     dz_loop *loop = call->fiber->loop;
-    if (call->is_get && call->redis->share_cache_bytes > 0 && dz_loop_pin(loop)) {
+    if (call->is_get && call->redis->cache_bytes > 0 && dz_loop_pin(loop)) {
         bool found = dz_redis_share_lookup(call, loop);
         dz_loop_unpin(loop);
         if (found)

@@ -33,7 +33,8 @@ typedef struct dz_redis_share {
 struct dz_redis {
     dz_redis_config config;
     unsigned connections;
-    size_t share_cache_bytes;
+    size_t cache_bytes;
+    bool no_sharing;
     _Atomic(dz_redis_share *)
         shares[DZ_REDIS_LOOPS]; /* by the loop's index; made when first used */
 };

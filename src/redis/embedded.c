@@ -1,4 +1,5 @@
-/* A private redis-server as a child process. */
+/* A private redis-server. Between it and us stands a keeper, a process that ends the server and
+ * removes its folder when it is told to or when we are gone, in whatever way. */
 #include "base/clock.h"
 
 #include <donmaz/redis.h>
@@ -7,7 +8,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -17,10 +17,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { START_MS = 10000, STOP_MS = 3000, STEP_MS = 5 };
+enum { START_MS = 10000, STEP_MS = 5 };
 
 struct dz_redis_server {
-    pid_t pid;
+    pid_t pid;    /* of redis-server */
+    pid_t keeper; /* our child */
     char folder[64];
     char socket[80];
 };
@@ -44,49 +45,120 @@ static int make_folder(dz_redis_server *server)
     return 0;
 }
 
-/* In the child. Only async-signal-safe calls: the parent may have threads. */
-__attribute__((noreturn)) static void become_server(const dz_redis_server *server, pid_t parent,
-                                                    int report)
+/* What a started server tells through the pipe: its process id, then nothing, or an error. */
+typedef struct report {
+    pid_t pid;
+    int error;
+} report;
+
+__attribute__((noreturn)) static void fail(int pipe_fd)
+{
+    const report r = {.error = errno};
+    ssize_t n = write(pipe_fd, &r, sizeof r);
+    _exit(n == sizeof r ? 127 : 126);
+}
+
+/* From here to spawn: in forked children, so only async-signal-safe calls, as the parent may have
+ * threads. */
+__attribute__((noreturn)) static void become_redis(const dz_redis_server *server, pid_t keeper,
+                                                   int pipe_fd)
 {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() == parent && chdir(server->folder) == 0) {
-        int null = open("/dev/null", O_RDWR);
-        if (null >= 0) {
-            dup2(null, STDIN_FILENO);
-            dup2(null, STDOUT_FILENO);
-        }
-        setpgid(0, 0); /* Ctrl-C is for us, who then stop it */
-        execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", server->socket,
-               "--unixsocketperm", "700", "--save", "", "--appendonly", "no", "--daemonize", "no",
-               (char *)NULL);
+    if (getppid() != keeper || chdir(server->folder) < 0)
+        fail(pipe_fd);
+    int null = open("/dev/null", O_RDWR);
+    if (null >= 0) {
+        dup2(null, STDIN_FILENO);
+        dup2(null, STDOUT_FILENO);
     }
-    int error = errno;
-    ssize_t n = write(report, &error, sizeof error);
-    _exit(n == sizeof error ? 127 : 126);
+    execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", server->socket,
+           "--unixsocketperm", "700", "--save", "", "--appendonly", "no", "--daemonize", "no",
+           (char *)NULL);
+    fail(pipe_fd);
+}
+
+/* Descriptors that only we should hold, such as listening sockets, end here. */
+static void close_all_but(int keep)
+{
+    if (keep > 3)
+        close_range(3, (unsigned)keep - 1, 0);
+    close_range((unsigned)keep + 1, ~0U, 0);
+}
+
+__attribute__((noreturn)) static void become_keeper(const dz_redis_server *server, pid_t parent,
+                                                    int pipe_fd)
+{
+    sigset_t ends, all;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    prctl(PR_SET_NAME, "dz-redis-keeper");
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    setpgid(0, 0); /* Ctrl-C is for our parent, who then tells us */
+    close_all_but(pipe_fd);
+    pid_t keeper = getpid(), redis = fork();
+    if (redis == 0)
+        become_redis(server, keeper, pipe_fd);
+    if (redis < 0)
+        fail(pipe_fd);
+    const report r = {.pid = redis};
+    ssize_t n = write(pipe_fd, &r, sizeof r);
+    close(pipe_fd);
+    int signal;
+    if (n == sizeof r && getppid() == parent)
+        sigwait(&ends, &signal);
+    kill(redis, SIGTERM); /* a zombie's id is still its own */
+    const struct timespec patience = {.tv_sec = 3};
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    if (waitpid(redis, NULL, WNOHANG) == 0) {
+        sigtimedwait(&child, NULL, &patience);
+        kill(redis, SIGKILL);
+        waitpid(redis, NULL, 0);
+    }
+    remove_folder(server);
+    _exit(0);
+}
+
+static void stop_keeper(dz_redis_server *server)
+{
+    if (server->keeper <= 0)
+        return;
+    kill(server->keeper, SIGTERM);
+    waitpid(server->keeper, NULL, 0);
+    server->keeper = 0;
 }
 
 static int spawn(dz_redis_server *server)
 {
-    int report[2], error = 0;
-    if (pipe2(report, O_CLOEXEC) < 0)
+    int fds[2];
+    report r = {0};
+    if (pipe2(fds, O_CLOEXEC) < 0)
         return -errno;
     pid_t parent = getpid();
-    server->pid = fork();
-    if (server->pid == 0)
-        become_server(server, parent, report[1]);
-    int rc = server->pid < 0 ? -errno : 0;
-    close(report[1]);
-    /* Closed by exec when that succeeds. */
-    ssize_t n = rc == 0 ? read(report[0], &error, sizeof error) : 0;
-    close(report[0]);
-    if (n != sizeof error)
-        return rc;
-    waitpid(server->pid, NULL, 0);
-    server->pid = -1;
-    return error ? -error : DZ_E_UNAVAILABLE;
+    server->keeper = fork();
+    if (server->keeper == 0)
+        become_keeper(server, parent, fds[1]);
+    int rc = server->keeper < 0 ? -errno : 0;
+    close(fds[1]);
+    while (rc == 0) { /* ends when exec has closed the pipe */
+        ssize_t n = read(fds[0], &r, sizeof r);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n != sizeof r)
+            break;
+        if (r.pid > 0)
+            server->pid = r.pid;
+        else
+            rc = r.error ? -r.error : DZ_E_UNAVAILABLE;
+    }
+    close(fds[0]);
+    return rc == 0 && server->pid <= 0 ? DZ_E_UNAVAILABLE : rc;
 }
 
 static bool answers(const dz_redis_server *server)
@@ -105,12 +177,25 @@ static bool answers(const dz_redis_server *server)
     return good;
 }
 
+static bool is_gone(pid_t pid)
+{
+    char path[32], state[64] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return true;
+    ssize_t n = read(fd, state, sizeof state - 1);
+    close(fd);
+    const char *end = n > 0 ? strrchr(state, ')') : NULL;
+    return !end || strncmp(end, ") Z", 3) == 0;
+}
+
 static int wait_until_it_answers(const dz_redis_server *server)
 {
     for (uint64_t end = dz_now() + START_MS * DZ_MS; dz_now() < end; poll(NULL, 0, STEP_MS)) {
         if (answers(server))
             return 0;
-        if (waitpid(server->pid, NULL, WNOHANG) == server->pid)
+        if (is_gone(server->pid))
             return DZ_E_UNAVAILABLE;
     }
     return DZ_E_TIMEOUT;
@@ -135,9 +220,9 @@ int dz_redis_server_start(dz_redis_server **out, char *url, size_t url_size)
         *out = server;
         return 0;
     }
-    if (rc == DZ_E_UNAVAILABLE)
-        server->pid = -1; /* reaped already */
-    dz_redis_server_stop(server);
+    stop_keeper(server);
+    remove_folder(server); /* in case there was no keeper */
+    free(server);
     return rc;
 }
 
@@ -145,19 +230,6 @@ void dz_redis_server_stop(dz_redis_server *server)
 {
     if (!server)
         return;
-    if (server->pid > 0) {
-        kill(server->pid, SIGTERM);
-        bool ended = false;
-        for (uint64_t end = dz_now() + STOP_MS * DZ_MS; !ended && dz_now() < end;) {
-            ended = waitpid(server->pid, NULL, WNOHANG) != 0;
-            if (!ended)
-                poll(NULL, 0, STEP_MS);
-        }
-        if (!ended) {
-            kill(server->pid, SIGKILL);
-            waitpid(server->pid, NULL, 0);
-        }
-    }
-    remove_folder(server);
+    stop_keeper(server);
     free(server);
 }

@@ -289,7 +289,7 @@ static int submit_get(dz_redis_share *share, dz_redis_call *call)
 {
     dz_slice key = call->args[1];
     size_t place = XXH3_64bits(key.ptr, key.len) % DZ_REDIS_JOINABLE;
-    if (join(share, call, place))
+    if (!share->redis->no_sharing && join(share, call, place))
         return 0;
     flight *f = new_flight(share, call);
     if (!f)
@@ -347,8 +347,8 @@ static dz_redis_share *new_share(dz_redis *redis, dz_loop *loop)
         conn->on_lost = on_lost;
         share->conn_count++;
     }
-    if (redis->share_cache_bytes > 0) {
-        share->cache = dz_cache_new(redis->share_cache_bytes);
+    if (redis->cache_bytes > 0) {
+        share->cache = dz_cache_new(redis->cache_bytes);
         if (!share->cache)
             goto fail;
     }

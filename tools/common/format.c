@@ -86,6 +86,8 @@ dz_text dz_format_duration(uint64_t ns)
         return print("%.*f us", decimals(value / 1e3), value / 1e3);
     if (value < 999.5e6)
         return print("%.*f ms", decimals(value / 1e6), value / 1e6);
+    if (value < 99.5e9 && ns % 1000000000u == 0)
+        return print("%u s", (unsigned)(ns / 1000000000u));
     if (value < 99.5e9)
         return print("%.*f s", decimals(value / 1e9), value / 1e9);
     uint64_t seconds = (ns + 500000000u) / 1000000000u;

@@ -79,6 +79,20 @@ static void let_report(dz_doctor *d)
         dz_node_poll(&d->run.node, (unsigned)((end - now) / DZ_MS) + 1, -1);
 }
 
+/* A program that is not Node: perf events tell which function it computes in. */
+static void start_native(dz_doctor *d)
+{
+    enum { HZ = 499 };
+    char why[256];
+    d->native = dz_native_new();
+    if (!d->native)
+        return;
+    int rc = dz_native_start_tree(d->native, &d->run.tree, HZ);
+    dz_perf_explain(rc, true, why, sizeof why);
+    if (why[0])
+        dz_doctor_note(d, why);
+}
+
 static void on_load(void *arg, dz_run *run)
 {
     dz_doctor *d = arg;
@@ -86,8 +100,11 @@ static void on_load(void *arg, dz_run *run)
     collect_garbage(d);
     d->garbage_before = dz_now();
     let_report(d);
-    dz_node_profile_start(&d->run.node);
+    if (!d->run.node.profiling)
+        dz_node_profile_start(&d->run.node);
     dz_tree_refresh(&d->run.tree);
+    if (d->run.node.feed.threads.count == 0 && !d->native)
+        start_native(d);
     dz_tree_sample(&d->run.tree);
     dz_outside_mark(&d->outside, &d->run.tree, dz_now());
 }
@@ -96,12 +113,14 @@ static void on_tick(void *arg, dz_run *run)
 {
     dz_doctor *d = arg;
     dz_outside_tick(&d->outside, &run->tree, dz_now());
+    if (d->native)
+        dz_native_drain(d->native);
 }
 
 static void on_end(void *arg, dz_run *run)
 {
     dz_doctor *d = arg;
-    d->facts.demand = dz_outside_demand(&d->outside, &run->tree, dz_now());
+    d->facts.demand = dz_outside_demand(&d->outside, &run->tree, dz_now(), run->load_cpu_ns);
     d->facts.cores = dz_doctor_cores(&run->tree);
     if (run->early_exit || !run->node_ready)
         return;
@@ -255,6 +274,7 @@ int dz_tool_doctor(int argc, char **argv)
             dz_run_close(&d->run);
             dz_outside_close(&d->outside);
             dz_profile_close(&d->profile);
+            dz_native_free(d->native);
         }
         free(d);
     }

@@ -84,22 +84,23 @@ static void count(const dz_profile *p, const window *w, tally *t)
     }
 }
 
-/* The innermost function under which most of the time was spent: its callers only pass the time
- * on, its callees each have a part only. When none has most, the one with the largest share. */
+/* The innermost function with most of the time of the one that has the largest share: its callers
+ * only pass the time on, its callees each have a part only. */
 static uint32_t dominant(const dz_profile *p, const tally *t)
 {
-    uint32_t best = 0, largest = 0;
+    uint32_t best = 0, most = 0;
     double best_depth = 0;
+    for (uint32_t i = 1; i < p->frame_count; i++)
+        if (t->total[i] > t->total[most])
+            most = i;
     for (uint32_t i = 1; i < p->frame_count; i++) {
-        if (t->total[i] > t->total[largest])
-            largest = i;
         double depth = t->total[i] ? (double)t->depth[i] / (double)t->total[i] : 0;
-        if (t->total[i] * 5 >= t->all * 3 && depth > best_depth) {
+        if (t->total[i] * 5 >= t->total[most] * 3 && depth > best_depth) {
             best = i;
             best_depth = depth;
         }
     }
-    return best ? best : largest;
+    return best;
 }
 
 /* Below the culprit, what runs most; above it, the user's function that calls it most. */

@@ -4,6 +4,7 @@
 
 #include "judge.h"
 
+#include "flame/native.h"
 #include "node/run.h"
 
 typedef struct dz_doctor {
@@ -11,6 +12,7 @@ typedef struct dz_doctor {
     dz_outside outside;
     dz_profile profile;
     bool profile_ready;
+    dz_native *native;                      /* of a program that is not Node; NULL */
     uint64_t garbage_before, garbage_after; /* when heaps were collected; 0: not */
     dz_facts facts;
     dz_diagnosis diagnosis;

@@ -79,11 +79,29 @@ static bool is_node(const dz_facts *f, pid_t pid)
     return false;
 }
 
-/* What the load generator uses is not other programs' doing. */
-static double load_cpu(const dz_doctor *d)
+/* The function of the program's own that computes most. */
+static void native_culprit(dz_doctor *d)
 {
-    return d->run.load.pid && d->facts.seconds > 0 ? d->run.load_cpu_ns / 1e9 / d->facts.seconds
-                                                   : 0;
+    enum { LOOK = 20 };
+    dz_hot hot[LOOK];
+    dz_culprit *c = &d->facts.native;
+    dz_native_stop(d->native);
+    long n = dz_native_build(d->native, &d->profile, NULL) == 0
+                 ? dz_profile_hottest(&d->profile, hot, LOOK, NULL, NULL)
+                 : 0;
+    double total = (double)dz_profile_total(&d->profile);
+    for (long i = 0; i < n && !c->known; i++) {
+        const dz_frame *f = &d->profile.frames[hot[i].frame];
+        dz_slice name = dz_profile_text(&d->profile, f->name);
+        dz_slice file = dz_profile_text(&d->profile, f->file);
+        if (f->kind != DZ_FRAME_NATIVE || (name.len && name.ptr[0] == '[') || hot[i].self == 0)
+            continue;
+        c->known = true;
+        c->share = (double)hot[i].self / total;
+        c->line = f->line;
+        snprintf(c->name, sizeof c->name, "%.*s", (int)name.len, name.ptr);
+        snprintf(c->file, sizeof c->file, "%.*s", (int)file.len, file.ptr);
+    }
 }
 
 void dz_doctor_examine(dz_doctor *d)
@@ -106,6 +124,8 @@ void dz_doctor_examine(dz_doctor *d)
         f->profiled = d->profile_ready;
     }
     loop_facts(d);
+    if (d->native && d->profile.stack_count)
+        native_culprit(d);
     for (size_t i = 0; i < d->outside.processes.count && f->process_count < DZ_MAX_PROCESSES; i++) {
         dz_process_facts *p = &f->processes[f->process_count];
         dz_facts_process(p, &d->outside.processes.at[i], f->from, f->to);
@@ -114,8 +134,6 @@ void dz_doctor_examine(dz_doctor *d)
         p->node = is_node(f, p->pid);
         f->process_count++;
     }
-    double others = f->demand.machine - f->demand.running - load_cpu(d);
-    f->others = others > 0 ? others : 0;
     if (got.lost)
         dz_doctor_note(d, "some Node threads ended before their profile could be had");
     if (run->node.feed.malformed)

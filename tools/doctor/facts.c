@@ -33,31 +33,29 @@ bool dz_is_stall(const dz_js_sample *s)
     return delay_of(s) >= DZ_STALL_MS * DZ_MS && s->active * 2 >= s->to - s->from;
 }
 
-static bool inside(const dz_js_sample *s, uint64_t from, uint64_t to)
+/* The part of an interval that lies in the window; false when none does. */
+static bool clip(const dz_js_sample *s, uint64_t from, uint64_t to, dz_js_sample *out)
 {
-    return s->from >= from && s->to <= to;
+    if (s->to <= from || s->from >= to || s->to <= s->from)
+        return false;
+    *out = *s;
+    out->from = s->from > from ? s->from : from;
+    out->to = s->to < to ? s->to : to;
+    out->active =
+        (uint64_t)((double)s->active * (double)(out->to - out->from) / (double)(s->to - s->from));
+    return true;
 }
 
-/* Garbage collection within an interval. */
-static uint64_t gc_within(const dz_js_series *series, uint64_t from, uint64_t to)
-{
-    uint64_t total = 0;
-    for (size_t i = 0; i < series->gcs.count; i++) {
-        const dz_js_gc *g = &series->gcs.at[i];
-        uint64_t start = g->at > from ? g->at : from, end = g->at + g->duration;
-        end = end < to ? end : to;
-        total += end > start ? end - start : 0;
-    }
-    return total;
-}
+typedef struct usage {
+    double ran, waited; /* the main thread's time on a core, and ready without one, ns */
+    double process;     /* CPU time of all threads */
+} usage;
 
-/* What the main thread did in [from, to], in ns: ran, and waited for a core. False when that was
- * not sampled. */
-static bool thread_within(const dz_out_series *outside, uint64_t from, uint64_t to, double *ran,
-                          double *waited)
+/* What a process did in [from, to]. False when that was not sampled. */
+static bool usage_within(const dz_out_series *outside, uint64_t from, uint64_t to, usage *u)
 {
+    *u = (usage){0};
     double span = 0;
-    *ran = *waited = 0;
     for (size_t i = 0; outside && i < outside->samples.count; i++) {
         const dz_out_sample *s = &outside->samples.at[i];
         uint64_t start = s->from > from ? s->from : from, end = s->to < to ? s->to : to;
@@ -65,10 +63,35 @@ static bool thread_within(const dz_out_series *outside, uint64_t from, uint64_t 
             continue;
         double part = (double)(end - start);
         span += part;
-        *ran += part * (double)s->main_cpu;
-        *waited += part * (double)s->main_wait;
+        u->ran += part * (double)s->main_cpu;
+        u->waited += part * (double)s->main_wait;
+        u->process += part * (double)s->cpu;
     }
     return span > 0;
+}
+
+/* How long a pause would have been on a quiet machine: no longer than the CPU time it took. V8's
+ * helper threads may wait for a core while the main one waits for them. */
+static double own_pause(const dz_js_gc *g, const dz_out_series *outside, double starved)
+{
+    usage u;
+    double pause = (double)g->duration;
+    if (pause < DZ_INTERVAL_MS * 1e6)
+        return pause * (1 - starved);
+    if (!usage_within(outside, g->at, g->at + g->duration, &u))
+        return pause;
+    return fmin(pause, u.process);
+}
+
+/* Garbage collection that began within an interval. */
+static double gc_within(const dz_js_series *series, const dz_out_series *outside, uint64_t from,
+                        uint64_t to)
+{
+    double total = 0;
+    for (size_t i = 0; i < series->gcs.count; i++)
+        if (series->gcs.at[i].at >= from && series->gcs.at[i].at < to)
+            total += own_pause(&series->gcs.at[i], outside, 0);
+    return total;
 }
 
 /* Counts an interval if it is a stall of the loop's own making: time in which the thread was ready
@@ -76,22 +99,24 @@ static bool thread_within(const dz_out_series *outside, uint64_t from, uint64_t 
 static void add_stall(dz_loop_facts *f, const dz_js_series *series, const dz_out_series *outside,
                       const dz_js_sample *s, double *cpu_time)
 {
-    double span = (double)(s->to - s->from), ran, waited;
-    bool known = thread_within(outside, s->from, s->to, &ran, &waited);
-    if (!known)
-        waited = 0;
-    if ((double)delay_of(s) - waited < DZ_STALL_MS * 1e6)
+    usage u;
+    double span = (double)(s->to - s->from);
+    bool known = usage_within(outside, s->from, s->to, &u);
+    if ((double)delay_of(s) - u.waited < DZ_STALL_MS * 1e6)
         return;
-    double longest = fmax(0, (double)(s->begun ? s->longest : delay_of(s)) - waited);
-    /* One piece of work is to blame when it alone makes a stall, or takes half of this one. With no
-     * request begun in it, whatever ran was none of many requests. */
-    bool single = longest >= DZ_STALL_MS * 1e6 || longest * 2 >= span - waited;
+    double own = span > u.waited ? (span - u.waited) / span : 0;
+    double longest = (double)s->longest * own, requests = (double)s->work * own;
+    /* One piece of work is to blame when it alone makes a stall, or half of this one; or when the
+     * requests that began in it did not take half of it: then something else ran. */
+    if (requests * 2 < span * own)
+        longest = span * own - requests;
+    bool single = longest >= DZ_STALL_MS * 1e6 || longest * 2 >= span * own;
     f->stalls++;
     f->stalled += span;
     f->single += single ? span : 0;
-    f->stall_gc += (double)gc_within(series, s->from, s->to);
+    f->stall_gc += gc_within(series, outside, s->from, s->to);
     f->piece_max_ms = fmax(f->piece_max_ms, longest / 1e6);
-    *cpu_time += known ? fmin(span, ran + waited) : 0;
+    *cpu_time += known ? fmin(span, u.ran + u.waited) : 0;
 }
 
 static void loop_delays(dz_loop_facts *f, const dz_js_series *series, const dz_out_series *outside,
@@ -101,18 +126,19 @@ static void loop_delays(dz_loop_facts *f, const dz_js_series *series, const dz_o
     double span = 0, active = 0, inflight = 0, cpu_time = 0;
     uint64_t last = 0;
     for (size_t i = 0; i < series->samples.count; i++) {
-        const dz_js_sample *s = &series->samples.at[i];
-        last = s->to;
-        if (!inside(s, from, to))
+        const dz_js_sample *whole = &series->samples.at[i];
+        dz_js_sample part, *s = &part;
+        last = whole->to;
+        if (!clip(whole, from, to, &part))
             continue;
         if (delays)
-            delays[f->samples] = delay_of(s);
+            delays[f->samples] = delay_of(whole);
         f->samples++;
         span += (double)(s->to - s->from);
         active += (double)s->active;
         inflight += (double)s->inflight * (double)(s->to - s->from);
         f->inflight_max = fmax(f->inflight_max, s->inflight);
-        if (dz_is_stall(s))
+        if (dz_is_stall(whole))
             add_stall(f, series, outside, s, &cpu_time);
     }
     /* Silent until the end: it is still in a piece of work that began before. */
@@ -135,9 +161,9 @@ static void loop_delays(dz_loop_facts *f, const dz_js_series *series, const dz_o
         f->delay_max_ms = ms(delays[f->samples - 1]);
     }
     free(delays);
-    double ran, waited;
-    if (thread_within(outside, from, to, &ran, &waited) && ran + waited > 0)
-        f->starved = waited / (ran + waited);
+    usage u;
+    if (usage_within(outside, from, to, &u) && u.ran + u.waited > 0)
+        f->starved = u.waited / (u.ran + u.waited);
     f->stall_cpu = f->stalled > 0 && outside ? cpu_time / f->stalled : -1;
     f->single = f->stalled > 0 ? f->single / f->stalled : 0;
     f->stall_gc = f->stalled > 0 ? f->stall_gc / f->stalled : 0;
@@ -146,19 +172,21 @@ static void loop_delays(dz_loop_facts *f, const dz_js_series *series, const dz_o
     f->inflight = span > 0 ? inflight / span : 0;
 }
 
-static void loop_garbage(dz_loop_facts *f, const dz_js_series *series, uint64_t from, uint64_t to)
+static void loop_garbage(dz_loop_facts *f, const dz_js_series *series, const dz_out_series *outside,
+                         uint64_t from, uint64_t to)
 {
     double total = 0;
     for (size_t i = 0; i < series->gcs.count; i++) {
         const dz_js_gc *g = &series->gcs.at[i];
         if (g->at < from || g->at > to)
             continue;
-        total += (double)g->duration;
+        total += own_pause(g, outside, f->starved);
         f->gc_max_ms = fmax(f->gc_max_ms, ms(g->duration));
         f->gcs++;
         f->gcs_major += g->kind == 4;
     }
-    f->gc = f->seconds > 0 ? total / 1e9 / f->seconds : 0;
+    double own = f->seconds * (1 - f->starved); /* the pauses, too, are without the waiting */
+    f->gc = own > 0 ? fmin(1, total / 1e9 / own) : 0;
 }
 
 /* The heap and the memory outside it that it keeps alive, first seen after `at`. */
@@ -179,7 +207,7 @@ static void loop_heap(dz_loop_facts *f, const dz_js_series *series, uint64_t fro
     dz_trend_begin(&trend, from, to);
     for (size_t i = 0; i < series->samples.count; i++) {
         const dz_js_sample *s = &series->samples.at[i];
-        if (inside(s, from, to))
+        if (s->from >= from && s->to <= to)
             dz_trend_add(&trend, s->to, mb(s->heap_used + s->external));
     }
     dz_trend_end(&trend);
@@ -261,7 +289,7 @@ void dz_facts_loop(dz_loop_facts *out, const dz_js_series *series, const dz_out_
     out->role = series->role;
     /* A worker's thread is not the process's main one, whose CPU is known by interval. */
     loop_delays(out, series, series->number ? NULL : outside, from, to);
-    loop_garbage(out, series, from, to);
+    loop_garbage(out, series, series->number ? NULL : outside, from, to);
     loop_heap(out, series, from, to, garbage_before, garbage_after);
     loop_requests(out, series, from, to);
 }
@@ -284,6 +312,7 @@ void dz_facts_process(dz_process_facts *out, const dz_out_series *series, uint64
         out->cpu += (double)s->cpu * part;
         out->main_cpu += (double)s->main_cpu * part;
         out->wait += (double)s->wait * part;
+        out->main_wait += (double)s->main_wait * part;
         out->cpu_max = fmax(out->cpu_max, (double)s->cpu);
         dz_trend_add(&rss, s->to, mb(s->rss));
     }
@@ -297,5 +326,6 @@ void dz_facts_process(dz_process_facts *out, const dz_out_series *series, uint64
         out->cpu /= span;
         out->main_cpu /= span;
         out->wait /= span;
+        out->main_wait /= span;
     }
 }

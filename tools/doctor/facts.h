@@ -68,7 +68,7 @@ typedef struct dz_process_facts {
     const char *name; /* borrowed */
     bool node;
     double seconds;
-    double cpu, main_cpu, wait; /* mean shares of a core */
+    double cpu, main_cpu, wait, main_wait; /* mean shares of a core */
     double cpu_max;
     double rss_start_mb, rss_end_mb, rss_late_mb; /* rise in the second half */
     bool rss_steady;
@@ -87,7 +87,6 @@ typedef struct dz_facts {
     double seconds;
     unsigned cores; /* that the program may use */
     dz_demand demand;
-    double others; /* cores that other programs took */
     dz_loop_facts loops[DZ_MAX_LOOPS];
     size_t loop_count;
     dz_process_facts processes[DZ_MAX_PROCESSES];

@@ -11,6 +11,7 @@
 /* The thresholds, each printed beside what was measured; docs/doctor.md gives the reasons. */
 #define MIN_SECONDS   1.0
 #define STALLED       0.05 /* of the time */
+#define STALLS        2    /* once is a hiccup */
 #define GC_SHARE      0.15
 #define GC_OF_STALLS  0.50
 #define RETAINED_MB   8.0
@@ -96,9 +97,13 @@ static bool loop_garbage(const dz_loop_facts *l)
 
 static bool loop_blocked(const dz_loop_facts *l)
 {
+    /* A worker thread that answers no requests itself is there to compute. */
+    if (strcmp(l->role, "worker") == 0 && l->requests == 0)
+        return false;
     if (l->hung)
         return true;
-    if (l->stalled >= STALLED && l->single >= 0.5 && l->stall_gc < GC_OF_STALLS)
+    if (l->stalls >= STALLS && l->stalled >= STALLED && l->single >= 0.5 &&
+        l->stall_gc < GC_OF_STALLS)
         return true;
     return l->utilisation >= 0.5 && l->requests >= 5 && cost_ms(l) >= DZ_PIECE_MS &&
            l->gc < 0.5 * l->utilisation;
@@ -106,7 +111,8 @@ static bool loop_blocked(const dz_loop_facts *l)
 
 static bool loop_overloaded(const dz_loop_facts *l)
 {
-    return l->utilisation >= FULL && l->delay_p90_ms * (1 - l->starved) >= QUEUE_MS;
+    return l->requests > 0 && l->utilisation >= FULL &&
+           l->delay_p90_ms * (1 - l->starved) >= QUEUE_MS;
 }
 
 static bool loop_waiting(const dz_loop_facts *l)
@@ -179,7 +185,7 @@ static double cpu_per_request_ms(const dz_facts *f)
 /* A program whose inside can't be seen: one thread full, and what a request costs. */
 static bool outside_full(const dz_facts *f, const dz_process_facts *p)
 {
-    return f->loop_count == 0 && p && p->main_cpu + p->wait * (p->main_cpu > 0.5) >= FULL &&
+    return f->loop_count == 0 && p && p->main_cpu + p->main_wait >= FULL &&
            p->cpu < p->main_cpu + 0.5;
 }
 
@@ -193,11 +199,12 @@ static bool nothing_happened(const dz_facts *f)
 {
     uint64_t requests = (uint64_t)(f->load.known ? f->load.requests : 0);
     for (size_t i = 0; i < f->loop_count; i++) {
-        if (f->loops[i].hung)
+        if (f->loops[i].hung || f->loops[i].stalls >= STALLS)
             return false;
         requests += f->loops[i].requests;
     }
-    return requests == 0 && f->demand.running < 0.05 && f->demand.wanted < 0.05;
+    /* A little is start-up, and our own collecting of garbage. */
+    return requests == 0 && f->demand.running < (f->loop_count ? 0.3 : 0.05);
 }
 
 static bool no_data(dz_diagnosis *d, const dz_facts *f)
@@ -420,9 +427,15 @@ void dz_judge(dz_diagnosis *d, const dz_facts *f)
     bool mostly_garbage = garbage && (!blocked || garbage->stall_gc >= GC_OF_STALLS ||
                                       garbage->gc >= 0.5 * garbage->utilisation);
     find(d, DZ_VERDICT_GARBAGE, mostly_garbage);
+    bool cores = too_few_cores(f);
+    /* A loop that hardly gets a core stands still without being to blame, unless its pieces of work
+     * are long by any measure. */
+    bool starved = cores && blocked && !blocked->hung && blocked->starved >= 0.4 &&
+                   cost_ms(blocked) < 3 * DZ_PIECE_MS;
+    find(d, DZ_VERDICT_CORES, starved);
     find(d, DZ_VERDICT_BLOCKED, blocked || (one_full && heavy));
     find(d, DZ_VERDICT_GARBAGE, garbage && !mostly_garbage);
-    find(d, DZ_VERDICT_CORES, too_few_cores(f));
+    find(d, DZ_VERDICT_CORES, cores && !starved);
     find(d, DZ_VERDICT_OVERLOADED,
          (full && !blocked) || (one_full && !heavy && f->load.known && f->load.p50_ms >= QUEUE_MS));
     find(d, DZ_VERDICT_WAITING, waiting || outside_waiting(f));
@@ -458,10 +471,10 @@ void dz_judge(dz_diagnosis *d, const dz_facts *f)
         d->loop = worst(f, NULL, busy_weight);
         explain_healthy(d, f);
     }
-    if (f->others >= 0.5)
+    if (f->demand.others >= 0.5)
         say(d,
             "other programs took %.1f of the machine's cores meanwhile: figures on a quiet "
             "machine will differ",
-            f->others);
+            f->demand.others);
     dz_advise(d, f);
 }

@@ -60,6 +60,31 @@ static float share(uint64_t now, uint64_t before, uint64_t span)
     return now > before && span ? (float)((double)(now - before) / (double)span) : 0;
 }
 
+/* The kernel counts a wait for a core when it ends. What is more than fits into the last interval
+ * belongs to those before it, as far as the thread did not run in them. */
+static void spread_wait(dz_out_series *s)
+{
+    dz_out_sample *last = &s->samples.at[s->samples.count - 1];
+    float room = 1 - last->main_cpu;
+    if (last->main_wait <= room)
+        return;
+    double span = (double)(last->to - last->from);
+    double excess = (double)(last->main_wait - room) * span;
+    last->wait -= last->main_wait - room;
+    last->main_wait = room;
+    for (size_t i = s->samples.count - 1; i-- > 0 && excess > 0;) {
+        dz_out_sample *p = &s->samples.at[i];
+        double part = (double)(p->to - p->from);
+        double fits = part * (double)(1 - p->main_cpu - p->main_wait);
+        if (fits <= 0)
+            continue;
+        double moved = excess < fits ? excess : fits;
+        p->main_wait += (float)(moved / part);
+        p->wait += (float)(moved / part);
+        excess -= moved;
+    }
+}
+
 static void tick_process(dz_outside *o, const dz_tree_proc *p, uint64_t now)
 {
     dz_out_series *s = series_of(o, p, now);
@@ -69,7 +94,7 @@ static void tick_process(dz_outside *o, const dz_tree_proc *p, uint64_t now)
     const dz_tree_thread *m = main_thread(p);
     uint64_t main_cpu = m ? m->cpu_ns : s->main_cpu, main_wait = m ? m->wait_ns : s->main_wait;
     uint64_t span = now - s->at;
-    if (span > 0 && reserve(o, &s->samples, sizeof *s->samples.at))
+    if (span > 0 && reserve(o, &s->samples, sizeof *s->samples.at)) {
         s->samples.at[s->samples.count++] = (dz_out_sample){
             .from = s->at,
             .to = now,
@@ -81,6 +106,8 @@ static void tick_process(dz_outside *o, const dz_tree_proc *p, uint64_t now)
             .fds = p->fds,
             .switches = (uint32_t)(p->switches > s->switches ? p->switches - s->switches : 0),
         };
+        spread_wait(s);
+    }
     s->at = now;
     s->cpu = p->cpu_ns;
     s->wait = p->wait_ns;
@@ -156,26 +183,40 @@ static dz_out_mark mark_of(const dz_outside *o, pid_t pid, const dz_tree_thread 
     return (dz_out_mark){.cpu = t->first_cpu_ns, .wait = t->first_wait_ns};
 }
 
-dz_demand dz_outside_demand(dz_outside *o, const dz_tree *tree, uint64_t now)
+/* Sums over all threads; with `demand` also how many of them wanted to run. A wait counts by
+ * `own`, the part of it that is for each other and not for other programs. */
+static void sum_threads(const dz_outside *o, const dz_tree *tree, double span, double own,
+                        double *run, double *wait, double *wanted)
 {
-    dz_demand d = {0};
-    double span = (double)(now - o->marked), run = 0, wait = 0;
-    if (o->marked == 0 || span <= 0)
-        return d;
+    *run = *wait = *wanted = 0;
     for (size_t i = 0; i < tree->count; i++)
         for (size_t k = 0; k < tree->procs[i].count; k++) {
             const dz_tree_thread *t = &tree->procs[i].threads[k];
             dz_out_mark m = mark_of(o, tree->procs[i].pid, t);
             double r = (double)(t->cpu_ns - m.cpu), w = (double)(t->wait_ns - m.wait);
-            double wants = (r + w) / span;
-            run += r;
-            wait += w;
+            double wants = (r + w * own) / span;
+            *run += r;
+            *wait += w;
             if (wants >= 0.05) /* helpers that hardly run are no demand */
-                d.wanted += wants < 1 ? wants : 1;
+                *wanted += wants < 1 ? wants : 1;
         }
-    d.running = run / span;
-    d.waiting = run + wait > 0 ? wait / (run + wait) : 0;
+}
+
+dz_demand dz_outside_demand(dz_outside *o, const dz_tree *tree, uint64_t now, double load_ns)
+{
+    dz_demand d = {0};
+    double span = (double)(now - o->marked), run, wait;
+    if (o->marked == 0 || span <= 0)
+        return d;
     d.machine = (double)(machine_busy() - o->busy_mark) / span;
+    sum_threads(o, tree, span, 1, &run, &wait, &d.wanted);
+    d.running = run / span;
+    double others = d.machine - d.running - load_ns / span;
+    d.others = others > 0 ? others : 0;
+    /* At least half: on a full machine it can't be told whom one waits for. */
+    double own = d.running + d.others > 0 ? d.running / (d.running + d.others) : 1;
+    sum_threads(o, tree, span, own > 0.5 ? own : 0.5, &run, &wait, &d.wanted);
+    d.waiting = run + wait > 0 ? wait / (run + wait) : 0;
     d.throttled = (double)(throttled(tree->root) - o->throttled_mark) / span;
     return d;
 }

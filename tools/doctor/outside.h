@@ -51,10 +51,11 @@ typedef struct dz_demand {
     double wanted;    /* threads running or ready to run, on average: at most 1 for each */
     double waiting;   /* share of the wanted time that was spent waiting for a core */
     double machine;   /* cores busy with anything at all */
+    double others;    /* of them, with neither the program nor its load */
     double throttled; /* share of the time the quota stopped us */
 } dz_demand;
 
-/* Since the mark, until the last tick. */
-dz_demand dz_outside_demand(dz_outside *outside, const dz_tree *tree, uint64_t now);
+/* Since the mark, until the last tick; `load_ns` is the CPU time of the load generator. */
+dz_demand dz_outside_demand(dz_outside *outside, const dz_tree *tree, uint64_t now, double load_ns);
 
 #endif

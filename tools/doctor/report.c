@@ -186,7 +186,8 @@ static void put_report(FILE *out, const dz_doctor *d)
             "\"demand\":{\"running\":%.3f,\"wanted\":%.3f,\"waiting\":%.4f,\"machine\":%.3f,"
             "\"others\":%.3f,\"throttled\":%.4f}",
             since(d, f->from), since(d, f->to), f->seconds, f->cores, f->demand.running,
-            f->demand.wanted, f->demand.waiting, f->demand.machine, f->others, f->demand.throttled);
+            f->demand.wanted, f->demand.waiting, f->demand.machine, f->demand.others,
+            f->demand.throttled);
     put_load(out, &f->load);
     put_culprit(out, g->loop ? &g->loop->culprit : &f->native);
     fputs(",\"loops\":[", out);

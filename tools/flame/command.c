@@ -1,5 +1,6 @@
 /* donmaz flame: where a program's CPU time goes. */
 #include "collect.h"
+#include "native.h"
 #include "formats.h"
 #include "outputs.h"
 
@@ -23,7 +24,7 @@ typedef struct flame_options {
     uint64_t duration;
     dz_flame_outputs outputs;
     const char *diff;
-    bool quiet;
+    bool no_native, no_inspect;
 } flame_options;
 
 #define AT(member) offsetof(flame_options, member)
@@ -43,6 +44,10 @@ static const dz_option table[] = {
     {DZ_OPT_COUNT, 'F', "frequency", "HZ", AT(frequency), 1, 20000, "samples a second (999)"},
     {DZ_OPT_STRING, 0, "diff", "BASE", AT(diff), 0, 0,
      "colour by the difference to this profile, both taken as shares of their time"},
+    {DZ_OPT_FLAG, 0, "no-native", NULL, AT(no_native), 0, 0,
+     "no perf events: of Node only JavaScript, and nothing of other programs"},
+    {DZ_OPT_FLAG, 0, "no-inspect", NULL, AT(no_inspect), 0, 0,
+     "leave Node's inspector closed: JavaScript is named by V8's perf map instead"},
     {.kind = DZ_OPT_HEADING, .name = "What to write"},
     {DZ_OPT_STRING, 'o', "html", "FILE", AT(outputs.html), 0, 0,
      "the page (donmaz-flame-PID.html); - leaves it out"},
@@ -104,9 +109,81 @@ static void note(dz_flame_report *report, const char *text)
         snprintf(report->notes[report->note_count++], sizeof report->notes[0], "%s", text);
 }
 
-static int measure(dz_profile *p, const flame_options *o, const dz_operands *operands,
-                   dz_flame_report *report)
+typedef struct measurement {
+    const flame_options *options;
+    dz_native *native;
+    int error; /* of perf events */
+    dz_profile js;
+    dz_collected got;
+} measurement;
+
+static void on_held(void *arg, dz_run *run)
 {
+    measurement *m = arg;
+    m->error = dz_native_start_command(m->native, run->target.pid, (unsigned)m->options->frequency);
+}
+
+static void on_tick(void *arg, dz_run *run)
+{
+    measurement *m = arg;
+    (void)run;
+    dz_native_drain(m->native);
+}
+
+/* Of a process that runs already, when measuring begins. */
+static void on_load(void *arg, dz_run *run)
+{
+    measurement *m = arg;
+    if (!m->options->pid || m->options->no_native)
+        return;
+    m->error = dz_native_start_tree(m->native, &run->tree, (unsigned)m->options->frequency);
+}
+
+static void on_end(void *arg, dz_run *run)
+{
+    measurement *m = arg;
+    (void)run;
+    dz_native_drain(m->native);
+}
+
+static void notes(dz_flame_report *report, const dz_run *run, const measurement *m)
+{
+    char text[256];
+    if (m->got.lost) {
+        snprintf(text, sizeof text, "%zu Node thread(s) ended before their profile could be had",
+                 m->got.lost);
+        note(report, text);
+    }
+    if (run->interrupted)
+        note(report, "ended early by a signal: what was seen until then is shown");
+    if (m->options->no_native)
+        return;
+    dz_perf_explain(m->error, dz_native_kernel(m->native), text, sizeof text);
+    if (text[0])
+        note(report, text);
+    if (dz_native_lost(m->native)) {
+        snprintf(text, sizeof text, "%llu native samples were lost: lower --frequency",
+                 (unsigned long long)dz_native_lost(m->native));
+        note(report, text);
+    }
+}
+
+/* Puts together what inspector and perf events saw. */
+static int build(dz_profile *p, measurement *m, const dz_run *run)
+{
+    int rc = run->node_ready ? dz_collect_node(&m->js, run, &m->got) : 0;
+    dz_native_stop(m->native);
+    if (rc == 0 && dz_native_samples(m->native) > 0)
+        return dz_native_build(m->native, p, &m->js);
+    if (rc == 0)
+        dz_profile_merge(p, &m->js, NULL, false);
+    return rc;
+}
+
+static int run_and_build(dz_profile *p, measurement *m, const dz_operands *operands,
+                         dz_flame_report *report)
+{
+    const flame_options *o = m->options;
     dz_run run;
     dz_run_options ro = {
         .tool = tool,
@@ -119,31 +196,45 @@ static int measure(dz_profile *p, const flame_options *o, const dz_operands *ope
                                                         : 0,
         .listen_timeout = 30 * DZ_SEC,
         .node = true,
-        .inside = {.inspect = true,
+        .hold = !o->no_native,
+        .inside = {.inspect = !o->no_inspect,
                    .from_start = true,
+                   .perf_map = !o->no_native,
                    .interval_us = (unsigned)(1000000 / o->frequency)},
+        .on_held = on_held,
+        .on_tick = on_tick,
+        .on_load = on_load,
+        .on_end = on_end,
+        .arg = m,
     };
     report->pid = (pid_t)o->pid;
     int code = dz_run_start(&run, &ro);
-    dz_collected got = {0};
     if (run.target.pid)
         report->pid = run.target.pid;
     if (code == DZ_EXIT_OK || run.interrupted || run.early_exit) {
-        int rc = run.node_ready ? dz_collect_node(p, &run, &got) : 0;
+        int rc = build(p, m, &run);
         if (rc < 0)
             code = dz_fail(DZ_EXIT_FAILED, tool, "%s", dz_strerror(rc));
         else if (dz_profile_total(p) > 0)
             code = DZ_EXIT_OK;
     }
-    char text[160];
-    if (got.lost) {
-        snprintf(text, sizeof text, "%zu Node thread(s) ended before their profile could be had",
-                 got.lost);
-        note(report, text);
-    }
-    if (run.interrupted)
-        note(report, "ended early by a signal: what was seen until then is shown");
+    notes(report, &run, m);
     dz_run_close(&run);
+    return code;
+}
+
+static int measure(dz_profile *p, const flame_options *o, const dz_operands *operands,
+                   dz_flame_report *report)
+{
+    measurement m = {.options = o, .native = dz_native_new()};
+    if (!m.native || dz_profile_init(&m.js) < 0) {
+        dz_native_free(m.native);
+        return dz_fail(DZ_EXIT_FAILED, tool, "out of memory");
+    }
+    m.js.keep_ticks = true;
+    int code = run_and_build(p, &m, operands, report);
+    dz_profile_close(&m.js);
+    dz_native_free(m.native);
     return code;
 }
 

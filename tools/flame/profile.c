@@ -202,11 +202,11 @@ int dz_profile_drop_file(dz_profile *p, dz_slice file)
         if (drop[i])
             p->stacks[i].self = 0;
     }
-    size_t kept = 0;
+    dz_frame none = {.name = dz_profile_string(p, DZ_LIT("(reporter)")), .kind = DZ_FRAME_IDLE};
+    uint32_t idle = dz_profile_child(p, 0, dz_profile_frame(p, &none));
     for (size_t i = 0; i < p->tick_count; i++)
-        if (!drop[p->ticks[i].stack])
-            p->ticks[kept++] = p->ticks[i];
-    p->tick_count = kept;
+        if (drop[p->ticks[i].stack])
+            p->ticks[i].stack = idle;
     free(drop);
     return 0;
 }

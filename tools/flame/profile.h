@@ -97,7 +97,8 @@ void dz_profile_line(dz_profile *profile, uint32_t frame, uint32_t line, uint64_
  * time counts as the base of a differential graph. */
 void dz_profile_merge(dz_profile *into, const dz_profile *from, const char *under, bool as_base);
 
-/* Forgets the time of every stack that goes through a function of this file. DZ_E_NOMEM. */
+/* Forgets the time of every stack that goes through a function of this file; its ticks are those of
+ * an idle frame named "(reporter)" from now on. DZ_E_NOMEM. */
 int dz_profile_drop_file(dz_profile *profile, dz_slice file);
 
 /* Time of all stacks but idle ones. */

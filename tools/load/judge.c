@@ -55,7 +55,7 @@ static bool read_metric(dz_slice text, condition *c)
     if (text.len < 2 || text.len > sizeof digits || text.ptr[0] != 'p')
         return false;
     for (size_t i = 1; i < text.len; i++)
-        digits[i - 1] = text.ptr[i] == '_' ? '.' : text.ptr[i];
+        digits[i - 1] = (char)(text.ptr[i] == '_' ? '.' : text.ptr[i]);
     c->unit = UNIT_TIME;
     return dz_read_number(dz_slice_make(digits, text.len - 1), &c->percentile) == 0 &&
            c->percentile >= 0 && c->percentile <= 100;
@@ -69,7 +69,7 @@ static bool read_limit(dz_slice text, condition *c)
     case UNIT_TIME: {
         /* A bare number would be seconds everywhere else and milliseconds in autocannon's JSON:
          * better to ask. */
-        char last = text.len > 0 ? text.ptr[text.len - 1] : '\0';
+        char last = (char)(text.len > 0 ? text.ptr[text.len - 1] : '\0');
         bool has_unit = last == 's' || last == 'm' || last == 'h';
         if (!has_unit || dz_read_duration(text, &value) < 0)
             return false;
@@ -198,7 +198,7 @@ int load_check_conditions(const dz_strings *expressions)
 {
     int rc = DZ_OPTIONS_OK;
     for (size_t i = 0; i < expressions->count && rc == DZ_OPTIONS_OK; i++) {
-        condition c;
+        condition c = {0};
         rc = read_condition(expressions->items[i], &c);
     }
     return rc;
@@ -208,7 +208,7 @@ int load_judge(const load_session *session, const dz_strings *expressions)
 {
     int rc = DZ_OPTIONS_OK;
     for (size_t i = 0; i < expressions->count; i++) {
-        condition c;
+        condition c = {0};
         if (read_condition(expressions->items[i], &c) != DZ_OPTIONS_OK)
             return DZ_EXIT_USAGE;
         double value = measured(session->total, &c);

@@ -278,7 +278,7 @@ static int print_uuid(load_mixer *mixer, char *out, size_t size)
                     a >> 16 & 0xFFFF, a & 0xFFFF, b >> 48, b & UINT64_C(0xFFFFFFFFFFFF));
 }
 
-static int render(const load_template *t, load_mixer *mixer, size_t row, dz_buf *out)
+static int render(const load_template *t, load_mixer *mixer, const char *const *row, dz_buf *out)
 {
     int rc = 0;
     for (size_t i = 0; i < t->count && rc == 0; i++) {
@@ -290,8 +290,7 @@ static int render(const load_template *t, load_mixer *mixer, size_t row, dz_buf 
             rc = dz_buf_append(out, part->text);
             continue;
         case LOAD_PART_CELL:
-            rc = dz_buf_append(
-                out, dz_slice_of(mixer->rows->cells[row * mixer->rows->columns + part->column]));
+            rc = dz_buf_append(out, dz_slice_of(row ? row[part->column] : NULL));
             continue;
         case LOAD_PART_SEQ:
             len = snprintf(
@@ -312,12 +311,15 @@ static int render(const load_template *t, load_mixer *mixer, size_t row, dz_buf 
     return rc;
 }
 
+static const char *const *next_row(load_feed_rows *rows)
+{
+    size_t n = atomic_fetch_add_explicit(&rows->next, 1, memory_order_relaxed) % rows->rows;
+    return (const char *const *)&rows->cells[n * rows->columns];
+}
+
 int load_message_append(const load_message *m, load_mixer *mixer, dz_buf *out)
 {
-    size_t row = 0;
-    if (m->uses_rows)
-        row = atomic_fetch_add_explicit(&mixer->rows->next, 1, memory_order_relaxed) %
-              mixer->rows->rows;
+    const char *const *row = m->uses_rows && mixer->rows ? next_row(mixer->rows) : NULL;
     mixer->body.len = 0;
     int rc = render(&m->body, mixer, row, &mixer->body);
     if (rc == 0)

@@ -109,7 +109,7 @@ static int start_threads(runner *r)
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old); /* signals belong to the main thread */
     int rc = 0;
-    for (; r->started < r->plan->threads && rc == 0; r->started += rc == 0)
+    for (; r->engines && r->started < r->plan->threads && rc == 0; r->started += rc == 0)
         rc = pthread_create(&r->threads[r->started], NULL, load_engine_run, r->engines[r->started]);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc == 0)

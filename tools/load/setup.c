@@ -133,8 +133,8 @@ load_engine *load_engine_new(load_shared *shared, size_t index)
     engine->epoll = epoll_create1(EPOLL_CLOEXEC);
     engine->conns = calloc(engine->conn_count + 1, sizeof *engine->conns);
     engine->again = calloc(2 * engine->conn_count + 1, sizeof(load_conn *));
-    engine->groups = calloc(plan->group_count, sizeof *engine->groups);
-    engine->records = calloc(plan->endpoint_count, sizeof *engine->records);
+    engine->groups = calloc(plan->group_count + 1, sizeof *engine->groups);
+    engine->records = calloc(plan->endpoint_count + 1, sizeof *engine->records);
     engine->buffer = malloc(LOAD_BUFFER);
     engine->mixer.seq = &shared->seq;
     engine->mixer.rows = plan->rows;

@@ -57,7 +57,7 @@ dz_js_series *dz_feed_find(dz_feed *feed, pid_t tid)
     return NULL;
 }
 
-enum { MAX_FIELDS = 12, MAX_THREADS = 4096 };
+enum { MAX_FIELDS = 16, MAX_THREADS = 4096 };
 
 typedef struct fields {
     char *text[MAX_FIELDS];
@@ -95,7 +95,7 @@ static bool hello(dz_feed *feed, const fields *f)
 
 static bool sample(dz_feed *feed, dz_js_series *s, const fields *f)
 {
-    if (f->count < 12 || f->number[3] < f->number[2])
+    if (f->count < 13 || f->number[3] < f->number[2])
         return false;
     PUSH(feed, s->samples,
          (dz_js_sample){.from = f->number[2] * 1000,
@@ -107,7 +107,8 @@ static bool sample(dz_feed *feed, dz_js_series *s, const fields *f)
                         .handles = (uint32_t)f->number[8],
                         .inflight = (uint32_t)f->number[9],
                         .begun = (uint32_t)f->number[10],
-                        .longest = f->number[11] * 1000});
+                        .longest = f->number[11] * 1000,
+                        .work = f->number[12] * 1000});
     return true;
 }
 

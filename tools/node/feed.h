@@ -19,6 +19,7 @@ typedef struct dz_js_sample {
     uint32_t handles, inflight;
     uint32_t begun;   /* requests that began in it */
     uint64_t longest; /* the longest stretch of the loop that one of them took */
+    uint64_t work;    /* what all of them took */
 } dz_js_sample;
 
 typedef struct dz_js_gc {

@@ -9,7 +9,7 @@
  * Lines, tab-separated, times in microseconds of CLOCK_MONOTONIC:
  *   H tid pid role version number   a thread starts (role: main, cluster, worker)
  *   I tid pid url                its inspector listens here
- *   S tid from to active heap_used heap_total external handles inflight begun longest
+ *   S tid from to active heap_used heap_total external handles inflight begun longest work
  *                                              one interval of the loop
  *   G tid start duration kind    a garbage-collection pause
  *   R tid t count total sync sync_squared sync_max route   finished requests since the last line
@@ -26,7 +26,7 @@
   const v8 = require('v8');
   const worker = require('worker_threads');
   const { setInterval: every, clearInterval: never, setImmediate: later } = globalThis;
-  const INTERVAL = 10, SLOW = 10, ROUTES = 64;
+  const INTERVAL = 10, SLOW = 100, ROUTES = 64;
 
   let fd;
   try {
@@ -78,10 +78,12 @@
         inspector.open(0, '127.0.0.1', false);
         unsubscribe.push(() => later(() => inspector.close()));
       }
-      write(`I\t${tid}\t${process.pid}\t${inspector.url()}\n`);
+      write(`I\t${tid}\t${process.pid}\t${inspector.url() || '-'}\n`);
       /* Not open's own wait: that one never ends when the tool dies. */
       if (wait && fd !== undefined) pause(5000);
-    } catch {}
+    } catch {
+      write(`I\t${tid}\t${process.pid}\t-\n`); /* built without it: the tool must not wait */
+    }
   }
 
   /* Yields in slices, so that the inspector can interrupt, until the tool says go. */
@@ -95,7 +97,7 @@
   /* Requests: seen through diagnostics channels, so no user object is touched. */
   const started = new WeakMap();
   let routes = new Map();
-  let inflight = 0, current = null, marked = false, begun = 0, longest = 0;
+  let inflight = 0, current = null, marked = false, begun = 0, longest = 0, work = 0;
 
   function entry(route) {
     let r = routes.get(route);
@@ -117,6 +119,7 @@
     r.square += took * took;
     if (took > r.max) r.max = took;
     if (took > longest) longest = took;
+    work += took;
     current = null;
   }
   const settleLater = () => { marked = false; settle(performance.now()); };
@@ -179,21 +182,22 @@
     observer.observe({ entryTypes: ['gc'] });
   } catch {}
 
-  let last = performance.now(), elu = performance.eventLoopUtilization(), turn = 0, handles = 0;
+  let last = performance.now(), elu = performance.eventLoopUtilization(), flushed = 0, handles = 0;
   function tick() {
     const now = performance.now();
     settle(now);
     const next = performance.eventLoopUtilization();
     const heap = v8.getHeapStatistics();
-    if (turn++ % SLOW === 0) {
+    if (now - flushed >= SLOW) {
+      flushed = now;
       try {
         handles = process.getActiveResourcesInfo().filter((n) => n !== 'Timeout' && n !== 'Immediate').length;
       } catch {}
       flushRoutes(now);
     }
     write(`S\t${tid}\t${at(last)}\t${at(now)}\t${Math.round((next.active - elu.active) * 1e3)}\t${heap.used_heap_size}\t` +
-          `${heap.total_heap_size}\t${heap.external_memory}\t${handles}\t${inflight}\t${begun}\t${Math.round(longest * 1e3)}\n`);
-    begun = longest = 0;
+          `${heap.total_heap_size}\t${heap.external_memory}\t${handles}\t${inflight}\t${begun}\t${Math.round(longest * 1e3)}\t${Math.round(work * 1e3)}\n`);
+    begun = longest = work = 0;
     last = now;
     elu = next;
   }

@@ -56,9 +56,14 @@ static bool is_inspector(const dz_run *run, const dz_port *port)
 {
     char text[24];
     snprintf(text, sizeof text, ":%u/", port->port);
-    for (size_t i = 0; i < run->node.feed.threads.count; i++)
-        if (strstr(run->node.feed.threads.at[i].url, text))
+    for (size_t i = 0; i < run->node.feed.threads.count; i++) {
+        const dz_js_series *s = &run->node.feed.threads.at[i];
+        /* Its inspector opens before it says where: until then any port of its may be that. */
+        bool unsaid =
+            run->options.inside.inspect && s->pid == port->pid && !s->number && !s->url[0];
+        if (unsaid || strstr(s->url, text))
             return true;
+    }
     return false;
 }
 
@@ -67,6 +72,8 @@ static bool find_port(dz_run *run)
 {
     dz_port all[16];
     int n = dz_ports_find(&run->tree, all, 16);
+    if (run->node_ready) /* a process has announced itself before it opened any port */
+        dz_node_poll(&run->node, 0, -1);
     run->port_count = 0;
     run->port = NULL;
     for (int i = 0; i < n; i++)
@@ -110,8 +117,20 @@ static bool target_gone(dz_run *run)
     return kill(run->options.pid, 0) < 0 && errno == ESRCH;
 }
 
+/* A unix socket may be a server's own business, and `load` can't use it: TCP gets half a second to
+ * appear beside it. */
+static bool suits(const dz_run *run, uint64_t *unix_since)
+{
+    if (run->port->kind != DZ_PORT_UNIX)
+        return true;
+    if (*unix_since == 0)
+        *unix_since = dz_now();
+    return !run->options.load && dz_now() - *unix_since > DZ_SEC / 2;
+}
+
 static int await_port(dz_run *run)
 {
+    uint64_t unix_since = 0;
     uint64_t deadline = dz_now() + run->options.listen_timeout;
     char how[96];
     while (!stopping) {
@@ -122,10 +141,14 @@ static int await_port(dz_run *run)
             return fail(run, DZ_EXIT_TARGET, "the command ended (%s) before it listened on a port",
                         how);
         }
-        if (run->ticks % 2 == 0 && find_port(run)) {
+        if (run->ticks % 2 == 0 && find_port(run) && suits(run, &unix_since)) {
             run->listened = dz_now();
             return 0;
         }
+        if (dz_now() > deadline && unix_since)
+            return fail(run, DZ_EXIT_TARGET,
+                        "it listens on the unix socket %s only: load it with --on-port and $SOCKET",
+                        run->port ? run->port->address : "");
         if (dz_now() > deadline) {
             snprintf(how, sizeof how, "%.0f", (double)run->options.listen_timeout / 1e9);
             return fail(run, DZ_EXIT_TARGET,
@@ -208,16 +231,12 @@ static int start_load(dz_run *run)
     dz_target_options o = {.env = env, .out_to_stderr = true};
     if (run->options.on_load)
         run->options.on_load(run->options.arg, run);
-    run->load_from = dz_now();
-    if (run->options.load && run->port && run->port->kind == DZ_PORT_UNIX)
-        return fail(run, DZ_EXIT_TARGET,
-                    "it listens on the unix socket %s: load it with --on-port and $SOCKET",
-                    run->port->address);
     int rc = run->options.load      ? start_own_load(run, &o)
              : run->options.on_port ? dz_target_start_shell(&run->load, run->options.on_port, &o)
                                     : 0;
     if (rc < 0)
         return fail(run, DZ_EXIT_TARGET, "the load could not be started: %s", dz_strerror(rc));
+    run->load_from = dz_now();
     return 0;
 }
 
@@ -231,6 +250,15 @@ static void watch_load(dz_run *run, dz_tree *tree)
     for (size_t i = 0; i < tree->count; i++)
         cpu += (double)tree->procs[i].cpu_ns;
     run->load_cpu_ns = cpu;
+}
+
+/* It listens at last: what it did until then was its start-up. */
+static uint64_t start_over(dz_run *run, uint64_t end)
+{
+    run->listened = run->load_from = dz_now();
+    if (run->options.on_load)
+        run->options.on_load(run->options.arg, run);
+    return run->options.duration ? dz_now() + run->options.duration : end;
 }
 
 static void watch(dz_run *run)
@@ -250,6 +278,8 @@ static void watch(dz_run *run)
             break;
         if (loaded)
             watch_load(run, &load);
+        else if (run->options.command && !run->listened && run->ticks % SLOW == 0 && find_port(run))
+            end = start_over(run, end);
     }
     dz_tree_close(&load);
     run->load_to = dz_now();

@@ -67,9 +67,10 @@ static int make_environment(dz_node *node)
     const char *old = getenv("NODE_OPTIONS");
     int n = 0;
     /* publish-uid: Node would otherwise write the inspector's address to the user's stderr. */
-    if (asprintf(&node->environment[n++], "NODE_OPTIONS=%s%s--require \"%s\"%s", old ? old : "",
+    if (asprintf(&node->environment[n++], "NODE_OPTIONS=%s%s--require \"%s\"%s%s", old ? old : "",
                  old && *old ? " " : "", node->preload,
-                 node->options.inspect ? " --inspect-publish-uid=http" : "") < 0 ||
+                 node->options.inspect ? " --inspect-publish-uid=http" : "",
+                 node->options.perf_map ? " --perf-basic-prof" : "") < 0 ||
         asprintf(&node->environment[n++], "DONMAZ_FEED=%s", node->fifo_path) < 0 ||
         (node->options.inspect && asprintf(&node->environment[n++], "DONMAZ_INSPECT=%s",
                                            node->options.from_start ? "wait" : "1") < 0)) {
@@ -141,7 +142,7 @@ static void connect_new(dz_node *node)
         if (!s->url[0])
             return; /* its next line; later series come after it */
         dz_inspector *in;
-        if (dz_inspector_open(&in, s->pid, s->url, 1000) < 0)
+        if (s->url[0] == '-' || dz_inspector_open(&in, s->pid, s->url, 1000) < 0)
             continue; /* gone already */
         if (dz_node_add(node, (dz_node_link){.inspector = in}) < 0) {
             dz_inspector_close(in);

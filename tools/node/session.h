@@ -13,6 +13,7 @@
 typedef struct dz_node_options {
     bool inspect;         /* open each process's inspector on loopback */
     bool from_start;      /* profile from the first line of each process on: it waits for us */
+    bool perf_map;        /* V8 writes /tmp/perf-PID.map, which the caller reads and removes */
     unsigned interval_us; /* between profiler samples */
 } dz_node_options;
 

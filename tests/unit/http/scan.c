@@ -20,6 +20,25 @@ static void the_vector_form_equals_the_plain_one(void **state)
     free(bytes);
 }
 
+static void a_control_byte_is_found_anywhere_in_a_long_line(void **state)
+{
+    (void)state;
+    enum { SIZE = 300 };
+    static const char bytes_tried[] = {0,   '\t', '\n',       '\r',      0x1f,
+                                       ' ', 0x7f, (char)0x80, (char)0xff};
+    char *bytes = malloc(SIZE);
+    assert_non_null(bytes);
+    for (size_t len = 60; len <= SIZE; len += 3)
+        for (size_t at = 0; at < len; at++) {
+            memset(bytes, 'x', SIZE);
+            bytes[SIZE - len + at] = bytes_tried[(at + len) % sizeof bytes_tried];
+            const char *begin = bytes + SIZE - len, *end = bytes + SIZE;
+            assert_ptr_equal(dz_scan_control(begin, begin, end),
+                             dz_scan_control_scalar(begin, end));
+        }
+    free(bytes);
+}
+
 static void control_bytes_are_all_but_tab(void **state)
 {
     (void)state;
@@ -35,6 +54,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_vector_form_equals_the_plain_one),
+        cmocka_unit_test(a_control_byte_is_found_anywhere_in_a_long_line),
         cmocka_unit_test(control_bytes_are_all_but_tab),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

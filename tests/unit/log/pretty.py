@@ -8,7 +8,7 @@ PROGRAM, PEER = sys.argv[1:]
 node = os.path.join(PEER, "node_modules/.bin/node")
 pretty = os.path.join(PEER, "node_modules/.bin/pino-pretty")
 if not (os.path.exists(node) and os.path.exists(pretty)):
-    print("run npm ci in peers/node/log to have pino-pretty")
+    print("run peers/install log-node to have pino-pretty")
     sys.exit(77)
 
 lines = subprocess.run([PROGRAM, "/dev/stdout", "2"], check=True, capture_output=True).stdout

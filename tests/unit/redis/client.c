@@ -52,7 +52,7 @@ static void open_client(dz_redis_options options)
 {
     if (!server)
         skip();
-    assert_int_equal(dz_redis_open(&redis, url, &options, 1), 0);
+    assert_int_equal(dz_redis_open(&redis, url, &options), 0);
 }
 
 static dz_redis_stats stats_now(void)
@@ -350,7 +350,7 @@ static void cached_values_follow_changes_by_others(void **state)
 {
     (void)state;
     open_client((dz_redis_options){.cache_bytes = 1 << 20});
-    assert_int_equal(dz_redis_open(&other, url, NULL, 1), 0);
+    assert_int_equal(dz_redis_open(&other, url, NULL), 0);
     on_fiber(do_set_v1, NULL);
     on_fiber(do_read_k, NULL);
     dz_redis_stats before = stats_now();
@@ -502,14 +502,14 @@ static void a_server_that_was_never_there_is_unavailable(void **state)
 {
     (void)state;
     int rc = 1;
-    assert_int_equal(dz_redis_open(&redis, "unix:///nowhere/at/all", NULL, 1), 0);
+    assert_int_equal(dz_redis_open(&redis, "unix:///nowhere/at/all", NULL), 0);
     on_fiber(do_get_rc, &rc);
     assert_int_equal(rc, DZ_E_UNAVAILABLE);
     on_fiber(do_get_rc, &rc); /* within the back-off: at once */
     assert_int_equal(rc, DZ_E_UNAVAILABLE);
     dz_redis *none;
-    assert_int_equal(dz_redis_open(&none, "http://x", NULL, 1), DZ_E_INVALID);
-    assert_int_equal(dz_redis_open(&none, "rediss://localhost", NULL, 1), DZ_E_UNAVAILABLE);
+    assert_int_equal(dz_redis_open(&none, "http://x", NULL), DZ_E_INVALID);
+    assert_int_equal(dz_redis_open(&none, "rediss://localhost", NULL), DZ_E_UNAVAILABLE);
 }
 
 static void do_protect(void *arg)
@@ -542,7 +542,7 @@ static void passwords_users_and_databases(void **state)
         char with[256];
         int rc = 1;
         snprintf(with, sizeof with, "unix://%s%s%s", cases[i].credentials, url + 7, cases[i].query);
-        assert_int_equal(dz_redis_open(&other, with, NULL, 1), 0);
+        assert_int_equal(dz_redis_open(&other, with, NULL), 0);
         on_fiber(do_get_with_other, &rc);
         if (rc != cases[i].rc)
             fail_msg("%s gave %s", with, dz_error_name(rc));

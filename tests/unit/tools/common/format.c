@@ -35,6 +35,7 @@ static void durations_choose_their_unit(void **state)
     assert_string_equal(dz_format_duration(12340).text, "12.3 us");
     assert_string_equal(dz_format_duration(4560000).text, "4.56 ms");
     assert_string_equal(dz_format_duration(999600000).text, "1.00 s");
+    assert_string_equal(dz_format_duration(UINT64_C(3000000000)).text, "3 s");
     assert_string_equal(dz_format_duration(UINT64_C(125000000000)).text, "2m05s");
     assert_string_equal(dz_format_duration(UINT64_C(3900000000000)).text, "1h05m");
     assert_string_equal(dz_format_ms(34000).text, "0.034");

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Examines servers with known faults with donmaz doctor and prints the confusion matrix.
+
+usage: labelled.py DONMAZ OUTSIDE NODE [CASE...]
+
+OUTSIDE is the program made from outside.c. Fails when more than two verdicts are wrong.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LOAD = "-c10 -d2 /"
+
+# case: (verdict, load or None, function that must be named or None)
+NODE_CASES = {
+    "hello": ("healthy", LOAD, None),
+    "json": ("healthy", LOAD, None),
+    "quick_wait": ("healthy", LOAD, None),
+    "rare_hiccup": ("healthy", LOAD, None),
+    "bounded_cache": ("healthy", "-c10 -d3 /", None),
+    "worker_pool_light": ("healthy", "-c2 -d2 /", None),
+    "fib_in_handler": ("blocked-loop", LOAD, "fib"),
+    "big_json": ("blocked-loop", LOAD, "bigJson"),
+    "timer_blocks": ("blocked-loop", LOAD, "burn"),
+    "sync_child": ("blocked-loop", "-c5 -d2 /", "shellOut"),
+    "listener_pile": ("blocked-loop", LOAD, "burn"),
+    "regex": ("blocked-loop", LOAD, "validate"),
+    "one_in_five": ("blocked-loop", LOAD, "burn"),
+    "hangs": ("blocked-loop", "-c10 -d3 /", "hang"),
+    "in_worker_cluster": ("blocked-loop", LOAD, "fib"),
+    "cluster_of_five": ("too-few-cores", "-c40 -d2 /", None),
+    "many_workers": ("too-few-cores", "-c20 -d2 /", None),
+    "crypto_pool": ("too-few-cores", "-c20 -d2 /", None),
+    "live_heap": ("garbage-collection", "-c4 -d3 /", None),
+    "survivors": ("garbage-collection", "-c4 -d3 /", None),
+    "leak_objects": ("memory-growth", "-c10 -d3 /", None),
+    "leak_buffers": ("memory-growth", "-c10 -d3 /", None),
+    "leak_closures": ("memory-growth", "-c10 -d3 /", None),
+    "slow_timer": ("waiting-for-io", LOAD, None),
+    "slow_upstream": ("waiting-for-io", LOAD, None),
+    "two_waits": ("waiting-for-io", "-c5 -d2 /", None),
+    "cheap_many": ("overloaded", "-c100 -d2 /", None),
+    "cheap_async": ("overloaded", "-c80 -d2 /", None),
+    "idle": ("not-enough-data", None, None),
+}
+OUTSIDE_CASES = {
+    "hello": ("healthy", LOAD, None),
+    "burn": ("blocked-loop", LOAD, "burn_cpu"),
+    "leak": ("memory-growth", "-c10 -d3 /", None),
+}
+
+
+def examine(donmaz, command, load):
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "report.json")
+        args = [donmaz, "doctor", "--html", "-", "--json", out]
+        args += ["--load", load] if load else ["--duration", "1.5s"]
+        run = subprocess.run(args + ["--"] + command, capture_output=True, text=True, timeout=120,
+                             check=False)
+        if run.returncode != 0:
+            return {"verdict": f"exit {run.returncode}", "evidence": [run.stderr[-500:]],
+                    "culprit": None}
+        with open(out, encoding="utf-8") as f:
+            return json.load(f)
+
+
+def print_matrix(pairs):
+    names = sorted({name for pair in pairs for name in pair})
+    width = max(map(len, names))
+    print("\nconfusion matrix: rows are the truth, columns the verdict")
+    for i, name in enumerate(names):
+        print(f"  {i}: {name}")
+    print(" " * width, *(f"{i:>3}" for i in range(len(names))))
+    for truth in names:
+        counts = [sum(1 for t, v in pairs if t == truth and v == name) for name in names]
+        print(truth.ljust(width), *(f"{c or '.':>3}" for c in counts))
+
+
+def main():
+    donmaz, outside, node, *only = sys.argv[1:]
+    cases = [("node " + name, [node, os.path.join(HERE, "servers.mjs"), name], *case)
+             for name, case in NODE_CASES.items()]
+    cases += [("C " + name, [outside, name], *case) for name, case in OUTSIDE_CASES.items()]
+    if only:
+        cases = [case for case in cases if case[0].split()[1] in only]
+    pairs, wrong, unnamed = [], 0, 0
+    for label, command, truth, load, function in cases:
+        report = examine(donmaz, command, load)
+        verdict = report["verdict"]
+        culprit = (report.get("culprit") or {}).get("function")
+        pairs.append((truth, verdict))
+        right = verdict == truth
+        named = function is None or culprit == function
+        wrong += not right
+        unnamed += not named
+        mark = "ok  " if right and named else "BAD "
+        print(f"{mark} {label:24} {verdict:20}" + (f" names {culprit}" if function else ""),
+              flush=True)
+        if not (right and named):
+            print(f"     expected {truth}" + (f", naming {function}" if function else ""))
+            for line in report["evidence"]:
+                print("     -", line)
+    print_matrix(pairs)
+    print(f"\n{len(pairs) - wrong} passed, {wrong} failed of {len(pairs)} verdicts; "
+          f"{unnamed} functions not named")
+    sys.exit(wrong > 2 or unnamed > 2)
+
+
+main()
