@@ -44,7 +44,7 @@ static verdict judge_one(const dz_lab_experiment *x, const dz_lab_expect *e, jso
     dz_lab_cell label = dz_lab_row_label(row);
     double value =
         dz_lab_metric_value(dz_lab_find_named(stacks, "name", e->stack), metric, e->phase, e->path);
-    double bound = isnan(e->at_most) ? e->at_least : e->at_most, limit = bound;
+    double bound = isnan(e->at_most) ? e->at_least : e->at_most, limit;
     json_decref(row);
     if (e->against) {
         rival = strcmp(e->against, "best") == 0 ? best_stack(&x->best, document)
