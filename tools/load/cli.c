@@ -106,7 +106,7 @@ static const dz_option options[] = {
     OPT(COUNT, 'L', "sampleInt", "MS", sample_interval, 10, 3600000,
         "milliseconds of one req/s sample (default 1000)"),
     FLAG('n', "no-progress", no_table, "no progress line and no tables"),
-    FLAG(0, "debug", debug, "print the reason of the first failure of each kind"),
+    FLAG(0, "debug", debug, "name every kind of failure on standard error"),
 };
 
 static const dz_option_spec spec = {

@@ -107,6 +107,16 @@ static bool prints_tables(const load_cli *cli)
            !to_stdout(cli->latencies) && !to_stdout(cli->html);
 }
 
+/* --debug: what failed, also where no table is printed. */
+static void print_failures(const load_totals *totals)
+{
+    for (size_t i = 0; i < totals->class_count; i++) {
+        const load_error *e = &totals->classes[i];
+        dz_fail(0, LOAD_TOOL, "%s, %llu times: %s", load_failure_key(e->failure, e->error),
+                (unsigned long long)e->count, load_failure_text(e->failure, e->error));
+    }
+}
+
 static int report(const load_session *session)
 {
     const load_cli *cli = session->cli;
@@ -122,6 +132,8 @@ static int report(const load_session *session)
         if (load_print_result(session, session->total, stdout) < 0)
             rc = dz_fail(DZ_EXIT_USAGE, LOAD_TOOL, "out of memory while printing");
     }
+    if (cli->debug)
+        print_failures(&session->total->totals);
     for (size_t i = 0; i < OUTPUTS; i++) {
         int written = write_output(&outputs[i], session);
         rc = rc == DZ_OPTIONS_OK ? written : rc;

@@ -161,6 +161,12 @@ class Faults(LoadTest):
         self.assertGreater(figures["errors"], 0)
         self.assertIn("ECONNREFUSED", figures["errorClasses"])
 
+    def test_debug_names_each_kind_of_failure_without_tables(self):
+        server = self.serve(resetting)
+        result = load("-n", "--debug", "-a", 3, "-c", 1, server.url())
+        self.assertEqual(result.out, "")
+        self.assertIn("donmaz load: ECONNRESET, 3 times: Connection reset by peer\n", result.err)
+
     def test_bailout_ends_the_run(self):
         server = self.serve(resetting)
         result = load_json("-c", 1, "-d", "30s", "-B", 5, server.url())

@@ -288,6 +288,17 @@ class Arguments(LoadTest):
             self.assertRegex(text, r"(?m)^  .*" + re.escape(flag) + r"\b", flag)
 
 
+    def test_the_manual_page_has_every_option(self):
+        top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(
+            os.path.abspath(__file__)))))
+        with open(os.path.join(top, "docs", "man", "donmaz-load.1"), encoding="utf-8") as file:
+            manual = file.read().replace("\\-", "-")
+        options = set(re.findall(r"(?m)^  (?:-\w, |    )(--[\w-]+)", load("--help").out))
+        self.assertGreater(len(options), 40)
+        for option in options - {"--help"}:
+            self.assertIn(f"\\fB{option}\\fR", manual)
+
+
 class Scenario(LoadTest):
     def write(self, text):
         path = os.path.join(self.folder(), "s.yaml")
