@@ -156,12 +156,14 @@ class Stopping(unittest.TestCase):
         with wire.Server(PROGRAM) as server:
             with server.connect() as busy, server.connect() as idle:
                 self.assertEqual(idle.get("/bytes/1").status, 200)
-                busy.send(get("/sleep/300"))
+                busy.send(head(b"POST /read/10 HTTP/1.1", b"Content-Length: 10"), b"hello")
                 busy.wait_read()
                 server.terminate()
-                self.assertTrue(idle.closed())
+                self.assertTrue(idle.closed())  # so it is stopping
+                busy.send(b"world")
                 response = busy.read_response()
-                self.assertEqual((response.body, response.get("Connection")), (b"slept", "close"))
+                self.assertEqual(response.body, b"10 bytes, sum %d" % sum(b"helloworld"))
+                self.assertEqual(response.get("Connection"), "close")
                 self.assertTrue(busy.closed())
 
 

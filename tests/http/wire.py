@@ -1,9 +1,11 @@
 """What the wire tests share: servers as child processes, and connections that see every byte.
 
 Nothing here sleeps as synchronisation: wait_until polls a condition until a deadline."""
+import errno
 import os
 import resource
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -29,14 +31,40 @@ def wait_until(condition, what):
         time.sleep(0.002)
 
 
-def tcp_sockets():
-    """(local port, peer port, state, bytes received and not yet read, inode) of IPv4 sockets."""
+def listening_sockets():
+    """(port, inode) of IPv4 sockets that listen."""
     with open("/proc/net/tcp", encoding="ascii") as file:
-        next(file)
-        for line in file:
-            fields = line.split()
-            local, peer = (int(end.rpartition(":")[2], 16) for end in fields[1:3])
-            yield local, peer, fields[3], int(fields[4].rpartition(":")[2], 16), fields[9]
+        for fields in map(str.split, file):
+            if fields[3] == "0A":
+                yield int(fields[1].rpartition(":")[2], 16), fields[9]
+
+
+class SocketDiag:
+    """Asks the kernel for one TCP socket of the loopback (sock_diag(7)): reading all of them from
+    /proc takes long on a machine where load tests have left thousands behind."""
+    REQUEST, ERROR, BY_FAMILY = 1, 2, 20
+
+    def __init__(self):
+        self.netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 4)
+
+    def waiting(self, local, peer):
+        """Bytes that the socket at port `local` connected to port `peer` has received and its
+        program not read; 0 when there is no such socket."""
+        loopback = socket.inet_aton("127.0.0.1") + bytes(12)
+        sockid = struct.pack("!HH", local, peer) + loopback * 2 + struct.pack("=III", 0, *[2**32 - 1] * 2)
+        body = struct.pack("=BBBBI", socket.AF_INET, socket.IPPROTO_TCP, 0, 0, 2**32 - 1) + sockid
+        self.netlink.send(struct.pack("=IHHII", 16 + len(body), self.BY_FAMILY, self.REQUEST, 0, 0)
+                          + body)
+        answer = self.netlink.recv(4096)
+        if struct.unpack_from("=H", answer, 4)[0] == self.ERROR:
+            code = -struct.unpack_from("=i", answer, 16)[0]
+            if code == errno.ENOENT:
+                return 0
+            raise OSError(code, os.strerror(code))
+        return struct.unpack_from("=I", answer, 16 + 4 + 48 + 4)[0]
+
+
+DIAG = SocketDiag()
 
 
 class Server:
@@ -68,8 +96,8 @@ class Server:
                 inodes.add(os.readlink(f"/proc/{self.pid}/fd/{fd}"))
             except FileNotFoundError:
                 pass
-        for port, _, state, _, inode in tcp_sockets():
-            if state == "0A" and f"socket:[{inode}]" in inodes:
+        for port, inode in listening_sockets():
+            if f"socket:[{inode}]" in inodes:
                 return port
         return None
 
@@ -175,10 +203,8 @@ class Connection:
 
     def wait_read(self):
         """Until the server has read all that was sent, or has no such connection any more."""
-        def read():
-            return not any(local == self.server_port and peer == self.port and waiting
-                           for local, peer, _, waiting, _ in tcp_sockets())
-        wait_until(read, "the server reads what was sent")
+        wait_until(lambda: DIAG.waiting(self.server_port, self.port) == 0,
+                   "the server reads what was sent")
 
     def half_close(self):
         self.socket.shutdown(socket.SHUT_WR)
