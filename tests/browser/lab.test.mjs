@@ -1,12 +1,12 @@
 // The page of `donmaz lab run`, of a real run against a small server. Arguments: DONMAZ, the lab's
-// test folder, whether charts are to be expected (the command was built with npm).
+// test folder, the sources of the pages.
 import assert from 'node:assert/strict';
-import { readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import test from 'node:test';
 import { browser, folder, open, run } from './page.mjs';
 
-const [donmaz, labTests, charts] = process.argv.slice(2).map((a, i) => (i < 2 ? path.resolve(a) : a));
+const [donmaz, labTests, web] = process.argv.slice(2).map((a) => path.resolve(a));
 
 const EXPERIMENT = `title: A try of <b>markup</b> & "quotes" </script><script>window.broken = true</script>
 startups: 1
@@ -110,7 +110,7 @@ test('the report page of a lab run', async (t) => {
   await t.test('charts hold the latency curve of every endpoint', async () => {
     const chart = page.locator('figure.chart', { hasText: 'Latency of /slow, both' });
     assert.equal(await chart.count(), 1);
-    if (charts === 'yes') await chart.locator('canvas').waitFor();
+    await chart.locator('canvas').waitFor();
     const run0 = doc.runs.find((r) => r.stack === 'two');
     const curve = run0.phases[1].endpoints[1].curve;
     await chart.locator('summary').click({ force: true });
@@ -122,7 +122,7 @@ test('the report page of a lab run', async (t) => {
   await t.test('needs no network and complains of nothing, in light, dark, small and print', async () => {
     for (const options of [{ colorScheme: 'dark' }, { viewport: { width: 380, height: 700 } }]) {
       const other = await open(instance, file, options);
-      if (charts === 'yes') await other.locator('canvas').first().waitFor();
+      await other.locator('canvas').first().waitFor();
       const ground = await other.evaluate(() => getComputedStyle(document.body).backgroundColor);
       assert.equal(ground, options.colorScheme ? 'rgb(21, 23, 26)' : 'rgb(255, 255, 255)');
       const overflow = await other.evaluate(() => document.documentElement.scrollWidth - innerWidth);
@@ -139,5 +139,25 @@ test('the report page of a lab run', async (t) => {
     assert.equal(await page.locator('table:not(:has(caption), .u-legend)').count(), 0);
     assert.equal(await page.locator('h1').count(), 1);
     assert.equal(await page.locator('html').getAttribute('lang'), 'en');
+  });
+
+  await t.test('built without npm it shows the same figures, and says that the charts are missing', async () => {
+    const work = path.join(home, 'web');
+    const tools = path.join(home, 'bin'); // a PATH without npm
+    await mkdir(work);
+    await mkdir(tools);
+    const python = (await run('python3', ['-c', 'import sys; print(sys.executable)'])).stdout.trim();
+    const { stderr } = await run(python, [path.join(web, 'build.py'), web, work, work, 'report'], { env: { PATH: tools, HOME: process.env.HOME } });
+    assert.match(stderr, /npm is not installed/);
+    const [script, html] = [await readFile(path.join(work, 'report.js'), 'utf8'), await readFile(file, 'utf8')];
+    const plain = path.join(home, 'plain.html');
+    await writeFile(plain, html.slice(0, html.lastIndexOf('<script>')) + `<script>${script}</script></body></html>`);
+    const other = await open(instance, plain);
+    const table = (p) => p.locator('section', { has: p.getByRole('heading', { name: 'Results' }) }).locator('tbody').innerText();
+    const fresh = await open(instance, file);
+    assert.equal(await table(other), await table(fresh));
+    assert.ok((await other.getByText('No chart: this donmaz was built without npm').count()) > 0);
+    assert.equal(await other.locator('canvas').count(), 0);
+    assert.deepEqual(other.complaints, []);
   });
 });
