@@ -21,7 +21,7 @@ typedef struct bookstore {
     bookstore_auth auth; /* first: auth.c knows no more of this */
     dz_pool *pool;
     dz_metrics *metrics;
-    const char *secret_file, *isolation, *workers, *queue, *run_limit;
+    const char *secret_file, *isolation, *workers, *queue, *run_limit, *memory;
 } bookstore;
 
 static void send_failure(dz_response *res, int status, const char *reason)
@@ -200,12 +200,11 @@ static bool parse_number(const char *name, const char *text, unsigned least, uns
 
 static int read_options(const bookstore *store, dz_pool_options *options)
 {
-    unsigned seconds;
+    unsigned seconds, megabytes;
     dz_pool_options_init(options);
     options->min_workers = 1;
     if (strcmp(store->isolation, "processes") == 0) {
         options->isolation = DZ_PROCESSES;
-        options->memory_max = UINT64_C(1) << 30;
     } else if (strcmp(store->isolation, "threads") != 0) {
         fprintf(stderr, "bookstore: --pool is threads or processes, not '%s'\n", store->isolation);
         return DZ_E_INVALID;
@@ -214,8 +213,10 @@ static int read_options(const bookstore *store, dz_pool_options *options)
         !parse_number("pool-workers", store->workers, 1, &options->max_workers))
         return DZ_E_INVALID;
     if (!parse_number("max-queue", store->queue, 0, &options->max_queue) ||
-        !parse_number("run-limit", store->run_limit, 0, &seconds))
+        !parse_number("run-limit", store->run_limit, 0, &seconds) ||
+        !parse_number("pool-memory", store->memory, 0, &megabytes))
         return DZ_E_INVALID;
+    options->memory_max = (uint64_t)megabytes << 20;
     options->run_limit_ns = seconds * second;
     return 0;
 }
@@ -258,18 +259,25 @@ static void add_options(dz_app *app, bookstore *store)
                   "holds the secret of the tokens, at least 32 bytes\n"
                   "(or BOOKSTORE_JWT_SECRET in the environment)",
                   &store->secret_file);
-    dz_app_option(app, "pool", "KIND", "threads or processes", &store->isolation);
+    dz_app_option(app, "pool", "KIND", "threads or processes (threads)", &store->isolation);
     dz_app_option(app, "pool-workers", "N", "workers that check catalogues; default: cores - 1",
                   &store->workers);
-    dz_app_option(app, "max-queue", "N", "uploads that may wait for a worker; 503 beyond",
+    dz_app_option(app, "max-queue", "N", "uploads that may wait for a worker (16); 503 beyond",
                   &store->queue);
-    dz_app_option(app, "run-limit", "S", "seconds a check may take; 0: any", &store->run_limit);
+    dz_app_option(app, "pool-memory", "MB", "what a worker process may allocate (1024); 0: any",
+                  &store->memory);
+    dz_app_option(app, "run-limit", "S", "seconds a check may take (60); 0: any",
+                  &store->run_limit);
 }
 
 int main(int argc, char **argv)
 {
-    static bookstore store = {
-        .secret_file = "", .isolation = "threads", .workers = "", .queue = "16", .run_limit = "60"};
+    static bookstore store = {.secret_file = "",
+                              .isolation = "threads",
+                              .workers = "",
+                              .queue = "16",
+                              .run_limit = "60",
+                              .memory = "1024"};
     dz_app *app = dz_app_new();
     if (!app)
         return 1;

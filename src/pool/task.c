@@ -342,7 +342,9 @@ static int begin(dz_loop *loop, dz_task *task)
     dz_list_push(&pool->tasks, &task->all);
     pthread_mutex_unlock(&pool->lock);
     int rc = atomic_load(&task->stop);
-    if (rc == 0)
+    if (rc < 0)
+        count_result(pool, rc); /* nobody waits for it any more */
+    else
         rc = dz_pool_submit_with(pool, &task->job, task->options.priority);
     if (rc < 0) {
         finish(loop, task);

@@ -2,6 +2,8 @@
 """csv2json as a user runs it: csv2json.py PATH_OF_CSV2JSON."""
 import json
 import os
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -90,13 +92,17 @@ class Csv2Json(unittest.TestCase):
         self.assertEqual(result.stdout, b'["a","b"]\n' * 200000)
 
     def test_output_that_cannot_be_written_is_an_error(self):
-        with open("/dev/full", "wb") as full, tempfile.NamedTemporaryFile() as file:
+        def allow_little():  # a file that can't grow, as on a full disk
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+        with tempfile.TemporaryFile() as small, tempfile.NamedTemporaryFile() as file:
             file.write(b"a,b\n" * 100000)
             file.flush()
-            result = subprocess.run([PROGRAM, file.name], stdout=full, stderr=subprocess.PIPE,
-                                    timeout=60, check=False)
+            result = subprocess.run([PROGRAM, file.name], stdout=small, stderr=subprocess.PIPE,
+                                    timeout=60, check=False, preexec_fn=allow_little)
             self.assertEqual(result.returncode, 1)
-            self.assertIn(b"stdout: No space left on device", result.stderr)
+            self.assertIn(b"stdout: File too large", result.stderr)
             read, write = os.pipe()
             os.close(read)
             result = subprocess.run([PROGRAM, file.name], stdout=write, stderr=subprocess.PIPE,

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """The generated catalogue keeps its promises: make_catalogue.py PATH_OF_MAKE_CATALOGUE."""
 import csv
+import resource
+import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else ""
@@ -49,11 +52,17 @@ class MakeCatalogue(unittest.TestCase):
         for args in (["--rows", "x"], ["--rows", "-1"], ["--rows", "10", "--bad", "11"], ["extra"],
                      ["--what"]):
             self.assertEqual(make(*args).returncode, 2)
-        with open("/dev/full", "wb") as full:
-            result = subprocess.run([PROGRAM], stdout=full, stderr=subprocess.PIPE, timeout=60,
-                                    check=False)
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        def allow_little():  # a file that can't grow, as on a full disk
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+        with tempfile.TemporaryFile() as small:
+            result = subprocess.run([PROGRAM], stdout=small, stderr=subprocess.PIPE, timeout=60,
+                                    check=False, preexec_fn=allow_little)
         self.assertEqual(result.returncode, 1)
-        self.assertIn(b"No space left", result.stderr)
+        self.assertIn(b"File too large", result.stderr)
 
 
 if __name__ == "__main__":
