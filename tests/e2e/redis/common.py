@@ -1,0 +1,139 @@
+"""What the Redis tests share: a scripted Redis that does exactly what it is told, and real ones."""
+import json
+import os
+import queue
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../../http"))
+import wire
+
+PROGRAM = "tests/e2e/redis/redis-test-server"
+
+
+def stats(connection):
+    return json.loads(connection.get("/stats").body)
+
+
+class Scripted:
+    """A unix socket that talks RESP. Handshakes are answered; each other command waits in
+    `commands` as (connection, [words]) for the test to answer."""
+
+    def __init__(self, hello=True):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.folder.name, "sock")
+        self.url = "unix://" + self.path
+        self.hello = hello
+        self.greetings, self.commands, self.connections = [], queue.Queue(), []
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        self.listener.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            self.connections.append(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection):
+        try:
+            with connection.makefile("rb") as file:
+                while line := file.readline():
+                    words = []
+                    for _ in range(int(line[1:])):
+                        size = int(file.readline()[1:])
+                        words.append(file.read(size + 2)[:-2])
+                    self._command(connection, words)
+        except (OSError, ValueError):
+            pass
+
+    def _command(self, connection, words):
+        if words[0] in (b"HELLO", b"CLIENT", b"AUTH", b"SELECT", b"PING"):
+            self.greetings.append(words)
+            if words[0] == b"HELLO" and not self.hello:
+                connection.sendall(b"-ERR unknown command 'HELLO'\r\n")
+            elif words[0] == b"HELLO":
+                connection.sendall(b"%1\r\n+proto\r\n:3\r\n")
+            else:
+                connection.sendall(b"+OK\r\n")
+        else:
+            self.commands.put((connection, words))
+
+    def next(self):
+        return self.commands.get(timeout=wire.DEADLINE)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+        for connection in self.connections:
+            connection.close()
+        self.folder.cleanup()
+
+
+def bulk(value):
+    return b"$%d\r\n%s\r\n" % (len(value), value)
+
+
+def invalidate(key):
+    return b">2\r\n+invalidate\r\n*1\r\n" + bulk(key)
+
+
+HAVE_REDIS = shutil.which("redis-server") is not None
+
+
+class Real:
+    """A redis-server that can be killed, paused and started again at the same place."""
+
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.folder.name, "sock")
+        self.url = "unix://" + self.path
+        self.start()
+
+    def start(self, *options):
+        self.process = subprocess.Popen(
+            ["redis-server", "--port", "0", "--unixsocket", self.path, "--save", "",
+             "--dir", self.folder.name, *options],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        wire.wait_until(lambda: self.command(b"PING") == b"+PONG\r\n", "redis-server answers")
+
+    def command(self, *words):
+        try:
+            with socket.socket(socket.AF_UNIX) as s:
+                s.settimeout(wire.DEADLINE)
+                s.connect(self.path)
+                s.sendall(b"*%d\r\n" % len(words) + b"".join(bulk(word) for word in words))
+                return s.recv(65536)
+        except OSError:
+            return b""
+
+    def kill(self):
+        self.process.send_signal(signal.SIGCONT)
+        self.process.kill()
+        self.process.wait()
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.kill()
+        self.folder.cleanup()
