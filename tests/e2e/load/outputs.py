@@ -279,6 +279,13 @@ class Arguments(LoadTest):
             self.assertIn(says, result.err)
             self.assertRegex(result.err.splitlines()[-1], r"^donmaz load: ")
 
+    def test_more_connections_than_open_files_is_refused(self):
+        done = subprocess.run(["sh", "-c", 'ulimit -n 60 && exec "$@"', "sh",
+                               *command("-c", 100, "http://127.0.0.1:1/")],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("100 connections need 164 open files, but the limit is 60", done.stderr)
+
     def test_help_names_every_flag_of_the_contract(self):
         text = load("--help").out
         for flag in ("-c", "-d", "-a", "-p", "-R", "-m", "-H", "-b", "-i", "-t", "-T", "-j", "-n",
