@@ -43,7 +43,6 @@ static void close_socket(load_conn *conn)
     conn->fd = -1;
     conn->generation++;
     conn->out_len = 0;
-    conn->write_blocked = false;
     dz_list_remove(&conn->free_link);
 }
 
@@ -79,6 +78,7 @@ static int start_connect(load_conn *conn, const load_address *address)
     if (family != AF_UNIX) {
         int on = 1; /* a pipelined request must not wait for an acknowledgement */
         setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        conn->stamped = setsockopt(conn->fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) == 0;
     }
     if (connect(conn->fd, (const struct sockaddr *)&address->name, address->len) < 0 &&
         errno != EINPROGRESS)

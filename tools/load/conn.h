@@ -72,7 +72,7 @@ typedef struct load_conn {
     dz_list free_link; /* in its pacer's list while it could send at once */
     bool queued;       /* in the engine's `again` list: more to read than one turn allows */
     SSL *ssl;
-    bool write_blocked; /* SSL_write wants the same bytes again */
+    bool stamped;       /* the kernel notes when bytes arrive */
 } load_conn;
 
 struct load_engine {

@@ -1,8 +1,8 @@
 /* engine.h: the loop of one thread: its connections, their schedule, and what it wrote down.
  *
  * Level of detail that matters for measuring: one recv and one send a request, edge-triggered
- * readiness registered once a connection, the clock read right before each send and right after
- * each recv. */
+ * readiness registered once a connection, the clock read right before each send, arrivals stamped
+ * by the kernel. */
 #ifndef DZ_LOAD_ENGINE_H
 #define DZ_LOAD_ENGINE_H
 

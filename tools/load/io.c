@@ -6,13 +6,48 @@
 #include <donmaz/error.h>
 
 #include <errno.h>
+#include <stdalign.h>
 #include <sys/socket.h>
 
-static ssize_t read_some(load_conn *conn)
+/* When the last byte of a recvmsg arrived at this machine: the kernel's stamp, which does not
+ * contain the time for which we waited for a core. It is wall-clock time, so only its age is used,
+ * and only when that makes sense: a clock that was set must not become a latency. */
+static uint64_t arrival(struct msghdr *message, uint64_t now)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_TIMESTAMPNS)
+            continue;
+        struct timespec stamp;
+        memcpy(&stamp, CMSG_DATA(c), sizeof stamp);
+        uint64_t at = (uint64_t)stamp.tv_sec * DZ_SEC + (uint64_t)stamp.tv_nsec;
+        uint64_t wall = dz_clock(CLOCK_REALTIME);
+        if (wall > at && wall - at < now)
+            return now - (wall - at);
+    }
+    return now;
+}
+
+/* As recv; *now is the time after it, *arrived when the bytes came. */
+static ssize_t read_some(load_conn *conn, uint64_t *now, uint64_t *arrived)
 {
     char *buffer = conn->engine->buffer;
-    return conn->ssl ? load_tls_read(conn, buffer, LOAD_BUFFER)
-                     : recv(conn->fd, buffer, LOAD_BUFFER, 0);
+    if (conn->ssl || !conn->stamped) {
+        ssize_t n = conn->ssl ? load_tls_read(conn, buffer, LOAD_BUFFER)
+                              : recv(conn->fd, buffer, LOAD_BUFFER, 0);
+        *arrived = *now = dz_now();
+        return n;
+    }
+    alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct timespec))];
+    struct iovec bytes = {.iov_base = buffer, .iov_len = LOAD_BUFFER};
+    struct msghdr message = {.msg_iov = &bytes,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = sizeof control};
+    ssize_t n = recvmsg(conn->fd, &message, 0);
+    *arrived = *now = dz_now();
+    if (n > 0)
+        *arrived = arrival(&message, *now);
+    return n;
 }
 
 /* The endpoint of the group's next request: smooth weighted round robin, which spreads the heavy
@@ -163,7 +198,7 @@ static bool is_success(unsigned status)
 }
 
 static void write_down(load_engine *engine, const load_sent *sent, const load_response *response,
-                       uint64_t now)
+                       uint64_t arrived)
 {
     const load_plan *plan = engine->plan;
     const load_endpoint *endpoint = &plan->endpoints[sent->endpoint];
@@ -184,9 +219,9 @@ static void write_down(load_engine *engine, const load_sent *sent, const load_re
     }
     if (skipped)
         return;
-    int rc = load_series_add(&record->service, now - sent->at);
+    int rc = load_series_add(&record->service, arrived - sent->at);
     if (plan->scheduled && rc == 0)
-        rc = load_series_add(&record->scheduled, now - sent->due);
+        rc = load_series_add(&record->scheduled, arrived - sent->due);
     if (rc < 0)
         engine->out_of_memory = engine->over = true;
 }
@@ -202,7 +237,7 @@ static void judge_failures(load_engine *engine, const load_response *response,
 }
 
 /* The oldest request in flight has its response. */
-static void complete(load_conn *conn, uint64_t now)
+static void complete(load_conn *conn, uint64_t now, uint64_t arrived)
 {
     load_engine *engine = conn->engine;
     load_sent sent = *load_conn_oldest(conn);
@@ -215,7 +250,7 @@ static void complete(load_conn *conn, uint64_t now)
     /* With a fixed time, what ends within it counts, so that neither throughput nor latency loses
      * the requests that were under way when counting began; with a fixed amount, what was sent. */
     if (engine->counting && (!by_amount || sent.counts)) {
-        write_down(engine, &sent, &conn->response, now);
+        write_down(engine, &sent, &conn->response, arrived >= sent.at ? arrived : now);
         judge_failures(engine, &conn->response, &engine->plan->endpoints[sent.endpoint]);
     }
 }
@@ -229,7 +264,8 @@ static void expect_next(load_conn *conn)
 }
 
 /* Bytes that came in. False: the connection failed, was renewed, or ended. */
-static bool take_bytes(load_conn *conn, const char *data, size_t len, uint64_t now)
+static bool take_bytes(load_conn *conn, const char *data, size_t len, uint64_t now,
+                       uint64_t arrived)
 {
     while (len > 0) {
         if (conn->count == 0) {
@@ -248,7 +284,7 @@ static bool take_bytes(load_conn *conn, const char *data, size_t len, uint64_t n
         len -= used;
         if (progress == LOAD_MORE)
             return true;
-        complete(conn, now);
+        complete(conn, now, arrived);
         bool close = conn->response.close;
         load_response_reset(&conn->response);
         if (close) {
@@ -279,7 +315,7 @@ static void stream_ended(load_conn *conn, uint64_t now)
             load_conn_fail(conn, LOAD_FAIL_TRUNCATED, 0, now);
             return;
         }
-        complete(conn, now);
+        complete(conn, now, now);
     }
     if (conn->count > 0)
         load_conn_fail(conn, LOAD_FAIL_CLOSED, 0, now);
@@ -306,10 +342,10 @@ void load_conn_receive(load_conn *conn, bool to_the_end)
             read_again_later(conn);
             break;
         }
-        ssize_t n = read_some(conn);
-        uint64_t now = dz_now();
+        uint64_t now, arrived;
+        ssize_t n = read_some(conn, &now, &arrived);
         if (n > 0) {
-            if (!take_bytes(conn, conn->engine->buffer, (size_t)n, now))
+            if (!take_bytes(conn, conn->engine->buffer, (size_t)n, now, arrived))
                 return;
             /* A short read has emptied the socket: the next byte will be a new event. TLS keeps
              * bytes of its own, and a half-closed socket has nothing new to tell. */

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -116,8 +117,13 @@ class Json(LoadTest):
 
     def test_a_full_disk_is_an_error(self):
         server = self.serve(answering())
+        full = "/dev/full"
+        if not stat.S_ISCHR(os.stat(full).st_mode):
+            # A program that replaces files by renaming has been at it as root: then so can we.
+            full = os.path.join(self.folder(), "full")
+            os.mknod(full, stat.S_IFCHR | 0o600, os.makedev(1, 7))
         for option in ("--json", "--csv", "--latencies"):
-            result = load("-a", 500, option, "/dev/full", server.url())
+            result = load("-a", 500, option, full, server.url())
             self.assertEqual(result.status, 2, option)
             self.assertIn("No space left on device", result.err)
 
@@ -278,6 +284,13 @@ class Arguments(LoadTest):
             self.assertEqual(result.status, 2, f"{args}: {result.err}")
             self.assertIn(says, result.err)
             self.assertRegex(result.err.splitlines()[-1], r"^donmaz load: ")
+
+    def test_more_connections_than_open_files_is_refused(self):
+        done = subprocess.run(["sh", "-c", 'ulimit -n 60 && exec "$@"', "sh",
+                               *command("-c", 100, "http://127.0.0.1:1/")],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("100 connections need 164 open files, but the limit is 60", done.stderr)
 
     def test_help_names_every_flag_of_the_contract(self):
         text = load("--help").out
