@@ -182,3 +182,19 @@ void dz_facts_culprit(dz_culprit *out, const dz_profile *p, const dz_js_series *
     free(t.total);
     free(t.depth);
 }
+
+double dz_facts_garbage(const dz_profile *p, const dz_js_series *series, uint64_t from, uint64_t to,
+                        bool stalled)
+{
+    window w = {.series = series, .from = from, .to = to, .stalled = stalled};
+    double garbage = 0, all = 0;
+    for (size_t i = 0; i < p->tick_count; i++) {
+        const dz_tick *tick = &p->ticks[i];
+        dz_frame_kind kind = (dz_frame_kind)p->frames[p->stacks[tick->stack].frame].kind;
+        if (kind == DZ_FRAME_IDLE || !in_window(&w, tick))
+            continue;
+        all += (double)tick->weight;
+        garbage += kind == DZ_FRAME_GC ? (double)tick->weight : 0;
+    }
+    return all > 0 ? garbage / all : -1;
+}

@@ -66,8 +66,13 @@ static void loop_facts(dz_doctor *d)
         if (l->samples == 0)
             continue; /* it was not there in the window */
         f->loop_count++;
-        if (d->profile_ready)
-            dz_facts_culprit(&l->culprit, &d->profile, s, f->from, f->to, l->stalls > 0);
+        if (!d->profile_ready)
+            continue;
+        dz_facts_culprit(&l->culprit, &d->profile, s, f->from, f->to, l->stalls > 0);
+        double gc = dz_facts_garbage(&d->profile, s, f->from, f->to, false);
+        double stall_gc = dz_facts_garbage(&d->profile, s, f->from, f->to, true);
+        l->gc = gc >= 0 ? gc * l->utilisation : l->gc;
+        l->stall_gc = l->stalls && stall_gc >= 0 ? stall_gc : l->stall_gc;
     }
 }
 

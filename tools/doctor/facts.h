@@ -110,6 +110,12 @@ void dz_facts_process(dz_process_facts *out, const dz_out_series *series, uint64
 void dz_facts_culprit(dz_culprit *out, const dz_profile *profile, const dz_js_series *series,
                       uint64_t from, uint64_t to, bool stalled);
 
+/* The share of the loop's busy time, or of its stalls, that the profile saw in the garbage
+ * collector; -1 when it saw nothing. A busy machine lengthens pauses and work alike, so this share
+ * holds where sums of pauses do not. */
+double dz_facts_garbage(const dz_profile *profile, const dz_js_series *series, uint64_t from,
+                        uint64_t to, bool stalled);
+
 /* Whether an interval counts as a stall. */
 bool dz_is_stall(const dz_js_sample *sample);
 

@@ -78,7 +78,8 @@ static bool loop_memory(const dz_loop_facts *l)
         return held >= RETAINED_MB && held >= RETAINED_PART * l->heap_start_mb &&
                l->floor_late_mb >= 0.2 * held;
     }
-    return l->floor_steady && l->floor_rise_mb >= RSS_MB &&
+    /* Before the first full collections whatever was once promoted only adds up. */
+    return l->gcs_major >= 3 && l->floor_steady && l->floor_rise_mb >= RSS_MB &&
            l->floor_rise_mb >= RETAINED_PART * l->floor_start_mb &&
            l->floor_late_mb >= 0.3 * l->floor_rise_mb;
 }

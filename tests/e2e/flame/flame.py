@@ -1,0 +1,182 @@
+"""donmaz flame from outside: what it starts, reads, writes, and leaves behind.
+
+usage: flame.py DONMAZ NODE
+"""
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+DONMAZ, NODE = sys.argv[1:3]
+
+BUSY = """
+function inner(ms) { const end = process.cpuUsage().user + ms * 1000;
+  while (process.cpuUsage().user < end) Math.sqrt(end); }
+function outer() { inner(300); }
+outer();
+"""
+CLUSTER = """
+const cluster = require('cluster'), { Worker, isMainThread } = require('worker_threads');
+function spin(ms) { const end = Date.now() + ms; let n = 0; while (Date.now() < end) n += Math.sqrt(n); return n; }
+if (!isMainThread) (function inWorker() { spin(300); })();
+else if (cluster.isPrimary) { cluster.fork(); new Worker(__filename); (function inPrimary() { spin(300); })(); }
+else { (function inFork() { spin(300); })(); process.exit(0); }
+"""
+
+
+def wait_for(condition, seconds=30):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError("timed out")
+        time.sleep(0.01)
+
+
+class Flame(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.env = dict(os.environ, TMPDIR=self.folder.name)
+
+    def path(self, name, text=None):
+        path = os.path.join(self.folder.name, name)
+        if text is not None:
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(text)
+        return path
+
+    def flame(self, *args, code=0):
+        run = subprocess.run([DONMAZ, "flame", *args], capture_output=True, text=True, env=self.env,
+                             cwd=self.folder.name, timeout=120, check=False)
+        self.assertEqual(run.returncode, code, run.stderr)
+        return run
+
+    def report(self, *args):
+        out = self.path("report.json")
+        self.flame("-o", "-", "--json", out, *args)
+        with open(out, encoding="utf-8") as f:
+            return json.load(f)
+
+    def names(self, report):
+        return [f["name"] for f in report["hottest"]]
+
+    def test_names_the_function_with_its_file_and_line(self):
+        script = self.path("busy.js", BUSY)
+        report = self.report("--no-native", "--", NODE, script)
+        inner = next(f for f in report["hottest"] if f["name"] == "inner")
+        self.assertEqual((inner["file"], inner["line"], inner["kind"]),
+                         (os.path.realpath(script), 2, "app"))
+        outer = next(f for f in report["hottest"] if f["name"] == "outer")
+        self.assertGreaterEqual(outer["total_ms"], inner["total_ms"] * 0.9)
+
+    def test_leaves_nothing_behind(self):
+        script = self.path("busy.js", BUSY)
+        maps = set(glob.glob("/tmp/perf-*.map"))
+        self.flame("-o", "-", "--", NODE, script)
+        self.assertEqual(os.listdir(self.folder.name), ["busy.js"])
+        self.assertEqual(set(glob.glob("/tmp/perf-*.map")) - maps, set())
+
+    def test_cluster_and_worker_threads_each_have_their_stacks(self):
+        report = self.report("--no-native", "-n", "100", "--", NODE, self.path("all.js", CLUSTER))
+        for name in ("inWorker", "inPrimary", "inFork"):
+            self.assertIn(name, self.names(report))
+
+    def test_esm_scripts_and_the_users_node_options_stay_as_they_are(self):
+        script = self.path("m.mjs", "import fs from 'node:fs'; function work() { const end = "
+                                    "Date.now() + 200; while (Date.now() < end); }\nwork(); "
+                                    "if (process.title !== 'mine') process.exit(9);")
+        self.env["NODE_OPTIONS"] = "--title=mine"
+        report = self.report("--no-native", "--", NODE, script)
+        self.assertIn("work", self.names(report))
+
+    def test_interrupting_a_script_that_never_returns_yields_a_graph(self):
+        script = self.path("hang.js", "function forever() { for (;;) Math.sqrt(2); }\n"
+                                      "require('fs').writeFileSync('started', ''); forever();")
+        page = self.path("page.html")
+        run = subprocess.Popen([DONMAZ, "flame", "-o", page, "--json", "-", "--", NODE, script],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=self.env, cwd=self.folder.name)
+        wait_for(lambda: os.path.exists(self.path("started")))
+        time.sleep(0.3)  # something must be there to be sampled
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 0, err)
+        report = json.loads(out)
+        self.assertEqual(report["hottest"][0]["name"], "forever")
+        self.assertTrue(any("ended early" in note for note in report["notes"]))
+        self.assertTrue(os.path.exists(page))
+
+    def test_attaches_to_a_running_process_and_closes_its_inspector_again(self):
+        script = self.path("server.js", "function tick() { const end = Date.now() + 20; while "
+                                        "(Date.now() < end); setTimeout(tick, 5); }\ntick();\n"
+                                        "console.log('up'); setInterval(() => {}, 1000);")
+        with subprocess.Popen([NODE, "--inspect-port=0", script], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True) as server:
+            self.addCleanup(server.kill)
+            self.assertEqual(server.stdout.readline(), "up\n")
+            report = self.report("--pid", str(server.pid), "--duration", "1s")
+            self.assertIn("tick", self.names(report))
+            self.assertIsNone(server.poll())  # it lives on
+
+            def closed():
+                with open(f"/proc/{server.pid}/net/tcp", encoding="ascii") as f:
+                    listening = {line.split()[9] for line in f if line.split()[3] == "0A"}
+                for fd in os.listdir(f"/proc/{server.pid}/fd"):
+                    try:
+                        link = os.readlink(f"/proc/{server.pid}/fd/{fd}")
+                    except OSError:
+                        continue
+                    if link.startswith("socket:[") and link[8:-1] in listening:
+                        return False
+                return True
+            wait_for(closed)
+            server.kill()
+
+    def test_a_target_that_ends_with_an_error_is_no_error_of_ours(self):
+        script = self.path("throws.js", BUSY + "throw new Error('x');")
+        self.assertIn("inner", self.names(self.report("--no-native", "--", NODE, script)))
+
+    def test_formats_convert_into_each_other(self):
+        stacks = self.path("in.txt", "main;work /srv/a.js:3;read_[k] 600\nmain 400\n")
+        profile, scope, collapsed = (self.path(n) for n in ("a.cpuprofile", "a.json", "b.txt"))
+        pprof = self.path("a.pb")
+        self.flame("-o", "-", "--from", stacks, "--cpuprofile", profile, "--speedscope", scope,
+                   "--pprof", pprof)
+        self.flame("-o", "-", "--from", profile, "--collapsed", collapsed)
+        with open(collapsed, encoding="utf-8") as f:
+            counts = [int(line.rsplit(" ", 1)[1]) for line in f]
+        self.assertEqual(sorted(counts), [400, 600])
+        with open(scope, encoding="utf-8") as f:
+            data = json.load(f)
+        self.assertEqual(data["$schema"],
+                         "https://www.speedscope.app/file-format-schema.json")
+        one = data["profiles"][0]
+        self.assertEqual(len(one["samples"]), len(one["weights"]))
+        self.assertEqual(sum(one["weights"]), one["endValue"])
+        frames = data["shared"]["frames"]
+        stack = [frames[i]["name"] for i in max(one["samples"], key=len)]
+        self.assertEqual(stack, ["main", "work", "read"])
+        with open(pprof, "rb") as f:
+            self.assertIn(b"work", f.read())
+
+    def test_unusable_arguments_and_files_say_why(self):
+        self.assertIn("--pid", self.flame(code=2).stderr)
+        self.assertIn("no such", self.flame("--from", "/nonexistent", code=3).stderr.lower())
+        bad = self.path("bad.txt", "not a profile\n")
+        self.assertIn("line 1", self.flame("--from", bad, code=3).stderr)
+        self.assertIn("could not be started", self.flame("--", "/nonexistent", code=3).stderr)
+
+    def test_a_full_disk_is_reported(self):
+        stacks = self.path("in.txt", "a;b 5\n")
+        if not os.path.exists("/dev/full"):
+            self.skipTest("no /dev/full here")
+        run = self.flame("--from", stacks, "-o", "/dev/full", code=1)
+        self.assertIn("space", run.stderr)
+
+
+unittest.main(argv=["flame.py"], verbosity=2)
