@@ -5,6 +5,8 @@
 
 #include "base/clock.h"
 
+#include <donmaz/buf.h>
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +15,7 @@ enum { HEADERS_MAX = 100, ROUNDS_MAX = 1000, PER_ROUND = 20000 };
 
 typedef struct sample {
     const char *name;
-    char *text;
-    size_t len;
+    dz_buf text;
 } sample;
 
 static int by_value(const void *a, const void *b)
@@ -37,9 +38,9 @@ static double time_parser(const sample *s)
     uint64_t start = dz_thread_cpu();
     for (int i = 0; i < PER_ROUND; i++) {
         size_t scanned = 0;
-        const char *text = s->text;
+        const char *text = s->text.data;
         __asm__ volatile("" : "+r"(text) : : "memory"); /* the compiler can't know the bytes */
-        if (dz_head_parse(&head, text, s->len, &scanned, &limits) != (int)s->len) {
+        if (dz_head_parse(&head, text, s->text.len, &scanned, &limits) != (int)s->text.len) {
             fprintf(stderr, "parser: %s: did not parse\n", s->name);
             exit(1);
         }
@@ -58,8 +59,9 @@ static double time_pieces(const sample *s)
         size_t scanned = 0;
         int rc = DZ_HEAD_MORE;
         for (size_t given = 64; rc == DZ_HEAD_MORE; given += 64)
-            rc = dz_head_parse(&head, s->text, given < s->len ? given : s->len, &scanned, &limits);
-        if (rc != (int)s->len)
+            rc = dz_head_parse(&head, s->text.data, given < s->text.len ? given : s->text.len,
+                               &scanned, &limits);
+        if (rc != (int)s->text.len)
             exit(1);
     }
     return (double)(dz_thread_cpu() - start) / PER_ROUND;
@@ -69,9 +71,9 @@ static double time_memchr(const sample *s)
 {
     uint64_t start = dz_thread_cpu();
     for (int i = 0; i < PER_ROUND; i++) {
-        const char *text = s->text;
+        const char *text = s->text.data;
         __asm__ volatile("" : "+r"(text) : : "memory");
-        const void *found = memchr(text, 0, s->len);
+        const void *found = memchr(text, 0, s->text.len);
         __asm__ volatile("" : : "r"(found));
     }
     return (double)(dz_thread_cpu() - start) / PER_ROUND;
@@ -79,19 +81,18 @@ static double time_memchr(const sample *s)
 
 static sample make_sample(const char *name, const char *head, size_t cookie)
 {
-    char *text = malloc(strlen(head) + cookie + 64);
-    if (!text)
-        abort();
-    size_t len = strlen(head);
-    memcpy(text, head, len);
+    dz_buf text = {0};
+    int rc = dz_buf_append(&text, dz_slice_of(head));
     if (cookie > 0) {
-        memcpy(text + len, "Cookie: session=", 16);
-        memset(text + len + 16, 'c', cookie);
-        memcpy(text + len + 16 + cookie, "\r\n", 2);
-        len += 18 + cookie;
+        rc |= dz_buf_append(&text, DZ_LIT("Cookie: session="));
+        for (size_t i = 0; i < cookie; i++)
+            rc |= dz_buf_append(&text, DZ_LIT("c"));
+        rc |= dz_buf_append(&text, DZ_LIT("\r\n"));
     }
-    memcpy(text + len, "\r\n", 2);
-    return (sample){name, text, len + 2};
+    rc |= dz_buf_append(&text, DZ_LIT("\r\n"));
+    if (rc < 0)
+        abort();
+    return (sample){name, text};
 }
 
 int main(int argc, char **argv)
@@ -124,9 +125,9 @@ int main(int argc, char **argv)
             pieces[round] = time_pieces(&samples[i]);
         }
         double ns = median(parser, rounds);
-        printf("%-22s %7zu %10.1f %10.1f %12.1f %8.2f\n", samples[i].name, samples[i].len, ns,
-               median(scan, rounds), median(pieces, rounds), (double)samples[i].len / ns);
-        free(samples[i].text);
+        printf("%-22s %7zu %10.1f %10.1f %12.1f %8.2f\n", samples[i].name, samples[i].text.len, ns,
+               median(scan, rounds), median(pieces, rounds), (double)samples[i].text.len / ns);
+        dz_buf_release(&samples[i].text);
     }
     return 0;
 }

@@ -81,7 +81,7 @@ static void bytes(dz_request *req, dz_response *res)
 
 static void stream(dz_request *req, dz_response *res)
 {
-    static char piece[16 * 1024];
+    char piece[16 * 1024]; /* not static: handlers run on several threads */
     memset(piece, 'x', sizeof piece);
     unsigned long left = number(req, "n");
     int rc = dz_stream(res, 200, "text/plain");
