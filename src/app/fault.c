@@ -40,6 +40,8 @@ static void on_fault(int signal, siginfo_t *info, void *context)
     /* Again, now with the default action: a core dump at the faulting instruction. */
     struct sigaction plain = {.sa_handler = SIG_DFL};
     sigaction(signal, &plain, NULL);
+    if (info->si_code <= 0)
+        raise(signal); /* sent by a process: no instruction faults again after the return */
 }
 
 void dz_fault_install(void)

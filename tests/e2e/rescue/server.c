@@ -1,0 +1,92 @@
+/* server.c: handlers that misbehave.
+ *
+ *   GET /                 "hello"
+ *   GET /compute/:ms      burns that much CPU, then "computed"
+ *   GET /forever          computes until the process ends
+ *   GET /sleep/:ms        parks that long, then "slept"
+ *   GET /overflow/:id     uses up its stack: on the loop
+ *   GET /worker/overflow  the same on a worker
+ *   GET /segv             reads from a null pointer, which is no overflow */
+#include <donmaz.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static unsigned long number(dz_request *req, const char *name)
+{
+    char text[24] = {0};
+    dz_slice value = dz_req_param(req, name);
+    memcpy(text, value.ptr, value.len < sizeof text - 1 ? value.len : sizeof text - 1);
+    return strtoul(text, NULL, 10);
+}
+
+static void hello(dz_request *req, dz_response *res)
+{
+    (void)req;
+    dz_send_text(res, 200, "hello");
+}
+
+static void compute(dz_request *req, dz_response *res)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    long long until =
+        now.tv_sec * 1000000000LL + now.tv_nsec + (long long)number(req, "ms") * 1000000;
+    do
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    while (now.tv_sec * 1000000000LL + now.tv_nsec < until);
+    dz_send_text(res, 200, "computed");
+}
+
+static volatile bool never;
+
+static void forever(dz_request *req, dz_response *res)
+{
+    (void)req;
+    while (!never)
+        ;
+    dz_send_text(res, 200, "unreachable");
+}
+
+static void nap(dz_request *req, dz_response *res)
+{
+    dz_sleep(number(req, "ms"));
+    dz_send_text(res, 200, "slept");
+}
+
+__attribute__((noinline)) static int descend(volatile int *depth)
+{
+    volatile char room[512];
+    room[0] = (char)++*depth;
+    if (*depth < 0)
+        return 0;
+    return descend(depth) + room[0];
+}
+
+static void overflow(dz_request *req, dz_response *res)
+{
+    (void)req;
+    volatile int depth = 0;
+    dz_send_json(res, 200, "%d", descend(&depth));
+}
+
+static void segv(dz_request *req, dz_response *res)
+{
+    (void)req;
+    const char *volatile nowhere = NULL;
+    dz_send_json(res, 200, "%d", *nowhere);
+}
+
+int main(int argc, char **argv)
+{
+    dz_app *app = dz_app_new();
+    dz_get(app, "/", hello);
+    dz_get(app, "/compute/:ms", compute);
+    dz_get(app, "/forever", forever);
+    dz_get(app, "/sleep/:ms", nap);
+    dz_get(app, "/overflow/:id", overflow);
+    dz_blocking(dz_get(app, "/worker/overflow", overflow));
+    dz_get(app, "/segv", segv);
+    return dz_run(app, argc, argv);
+}

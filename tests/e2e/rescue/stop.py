@@ -1,0 +1,145 @@
+"""How a service ends: by a drain, at its deadline, or at a second signal; and why it may not start."""
+import os
+import select
+import signal
+import socket
+import subprocess
+import unittest
+
+import wire
+from wire import get, wait_until
+
+PROGRAM = "tests/e2e/rescue/rescue-server"
+
+
+def busy_threads(server):
+    """Threads of the server that run or wait for a core."""
+    count = 0
+    for task in os.listdir(f"/proc/{server.pid}/task"):
+        try:
+            with open(f"/proc/{server.pid}/task/{task}/stat", encoding="ascii") as file:
+                count += file.read().rpartition(")")[2].split()[0] == "R"
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return count
+
+
+def exit_code(server):
+    code = server.process.wait(wire.DEADLINE)
+    text = server.output()
+    server.log.close()
+    return code, text
+
+
+class Drain(unittest.TestCase):
+    def test_requests_in_flight_are_answered_and_idle_connections_closed(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            server = wire.Server(PROGRAM)
+            idle, busy, second = server.connect(), server.connect(), server.connect()
+            self.assertEqual(idle.get("/").status, 200)
+            self.assertEqual(second.get("/").status, 200)
+            busy.send(get("/sleep/700"))
+            second.send(get("/compute/700"))
+            wait_until(lambda s=server: busy_threads(s) > 0, "the handlers run")
+            server.process.send_signal(number)
+            self.assertEqual(idle.rest(), b"")
+            with self.assertRaises(OSError):  # nobody listens any more
+                socket.create_connection(("127.0.0.1", server.port), wire.DEADLINE).close()
+            for connection in (busy, second):
+                response = connection.read_response()
+                self.assertEqual(response.status, 200)
+                self.assertEqual(response.get("Connection"), "close")
+                self.assertEqual(connection.rest(), b"")
+                connection.close()
+            idle.close()
+            code, text = exit_code(server)
+            self.assertEqual(code, 0, text)
+            self.assertIn("stopping", text)
+
+    def test_what_only_waits_is_cut_at_the_deadline(self):
+        server = wire.Server(PROGRAM, "--drain-timeout", "100ms")
+        with server.connect() as c:
+            c.send(get("/sleep/3600000"))
+            with server.connect() as other:
+                self.assertEqual(other.get("/").status, 200)
+            server.terminate()
+            c.rest()
+        code, text = exit_code(server)
+        self.assertEqual(code, 0, text)
+
+    def test_a_handler_that_computes_past_the_deadline_makes_the_exit_code_1(self):
+        for args in ((), ("--rescue-after", "0")):
+            server = wire.Server(PROGRAM, "--drain-timeout", "100ms", *args)
+            with server.connect() as c:
+                c.send(get("/forever"))
+                wait_until(lambda s=server: busy_threads(s) > 0, "the handler computes")
+                server.terminate()
+                code, text = exit_code(server)
+                c.closed()
+            self.assertEqual(code, 1, text)
+            self.assertIn("handlers still compute after --drain-timeout", text)
+
+    def test_a_second_signal_ends_at_once(self):
+        server = wire.Server(PROGRAM, "--drain-timeout", "1h")
+        with server.connect() as c:
+            c.send(get("/sleep/3600000"))
+            with server.connect() as other:
+                self.assertEqual(other.get("/").status, 200)
+            server.process.send_signal(signal.SIGHUP)  # nothing to reload: no signal to end
+            server.terminate()
+            wait_until(lambda: "stopping" in server.output(), "the drain begins")
+            server.process.send_signal(signal.SIGHUP)
+            self.assertIsNone(server.process.poll())
+            server.process.send_signal(signal.SIGTERM)
+            code, text = exit_code(server)
+            self.assertEqual(code, 1, text)
+
+
+class Rescue(unittest.TestCase):
+    def test_others_are_served_while_a_handler_computes_and_it_is_told_once(self):
+        with wire.Server(PROGRAM, "--loops", "1") as server:
+            with server.connect() as slow, server.connect() as other:
+                slow.send(get("/compute/1500"))
+                wait_until(lambda: busy_threads(server) > 0, "the handler computes")
+                answered = 0
+                while not select.select([slow.socket], [], [], 0)[0]:
+                    self.assertEqual(other.get("/").body, b"hello")
+                    answered += 1
+                self.assertEqual(slow.read_response().body, b"computed")
+                self.assertGreater(answered, 1)
+            told = wait_until(lambda: [line for line in server.output().splitlines()
+                                       if "GET /compute/:ms computed" in line], "it is logged")
+            self.assertEqual(len(told), 1)
+
+
+class Start(unittest.TestCase):
+    def run_program(self, *args):
+        return subprocess.run([os.path.join(wire.BUILD, PROGRAM), *args], capture_output=True,
+                              text=True, timeout=wire.DEADLINE, check=False)
+
+    def test_a_port_in_use_is_told_with_what_to_do(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            done = self.run_program("--port", str(port))
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn(f"can't listen on 127.0.0.1 port {port}: Address already in use; another "
+                      "program listens there: stop it, or choose another --port", done.stderr)
+
+    def test_an_address_of_nobody_is_told(self):
+        done = self.run_program("--host", "192.0.2.1", "--port", "0")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("check --host", done.stderr)
+
+    def test_a_bad_option_is_exit_code_2_and_help_is_0(self):
+        done = self.run_program("--prot", "80")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("did you mean --port?", done.stderr)
+        done = self.run_program("--help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("--drain-timeout TIME", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
