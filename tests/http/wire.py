@@ -90,16 +90,21 @@ class Server:
     def _listening_port(self):
         if self.process.poll() is not None:
             raise AssertionError(f"ended with {self.process.returncode}: {self.output()}")
-        inodes = set()
-        for fd in self.fds():
-            try:
-                inodes.add(os.readlink(f"/proc/{self.pid}/fd/{fd}"))
-            except FileNotFoundError:
-                pass
+        links = self.fd_links()
         for port, inode in listening_sockets():
-            if f"socket:[{inode}]" in inodes:
+            if f"socket:[{inode}]" in links:
                 return port
         return None
+
+    def fd_links(self):
+        """What its descriptors are; those it closes meanwhile are left out."""
+        links = []
+        for fd in self.fds():
+            try:
+                links.append(os.readlink(f"/proc/{self.pid}/fd/{fd}"))
+            except FileNotFoundError:
+                pass
+        return links
 
     def fds(self):
         return os.listdir(f"/proc/{self.pid}/fd")
