@@ -104,9 +104,12 @@ static int begin(dz_response *res, int status, const char *type)
 
 int dz_send_buf(dz_response *res, int status, const char *type, dz_buf *body)
 {
+    dz_slice type_before = res->content_type;
     int rc = begin(res, status, type);
     if (rc == 0)
         rc = dz_http_reply(res->req, body);
+    if (rc < 0 && res->state == DZ_RESPONSE_OPEN)
+        res->content_type = type_before; /* one that can't be sent must not spoil the next try */
     dz_buf_release(body);
     return rc;
 }

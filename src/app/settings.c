@@ -54,7 +54,7 @@ static const setting table[] = {
     {"idle-timeout", DURATION, AT(idle_timeout_ns), DZ_MS, FOREVER, "TIME",
      "between requests on a connection (60s)"},
     {"body-timeout", DURATION, AT(body_timeout_ns), DZ_MS, FOREVER, "TIME",
-     "between two pieces of a request body (20s)"},
+     "for a request body, and a second more for each 500 bytes\nthat came (20s)"},
     {"write-timeout", DURATION, AT(write_timeout_ns), DZ_MS, FOREVER, "TIME",
      "for the client to take anything of a response (30s)"},
     {"drain-timeout", DURATION, AT(drain_timeout_ns), 0, FOREVER, "TIME",

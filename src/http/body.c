@@ -10,12 +10,14 @@
 enum {
     PER_TICK = 256 << 10,     /* bytes of one body a tick, so that an upload can't hold the loop */
     FIRST_CHUNKED = 16 << 10, /* of a buffer whose final size is unknown */
+    MIN_RATE = 500,           /* bytes a second below which a client is too slow */
     SKIP_MAX = 64 << 10,      /* an unread body up to this is dropped to keep the connection */
 };
 
 static void complete(dz_conn *conn, ssize_t result)
 {
     dz_body_read *reader = conn->body_read;
+    reader->req->body.waited_ns += conn->home->loop->now - reader->started;
     conn->body_read = NULL;
     conn->deadline = UINT64_MAX;
     reader->result = result;
@@ -57,10 +59,20 @@ static size_t least(uint64_t a, uint64_t b)
     return (size_t)(a < b ? a : b);
 }
 
+/* The handler waits for the client at most body_timeout, and a second more for each MIN_RATE bytes
+ * that came, over the whole body: a byte now and then does not buy another body_timeout. */
+static void set_deadline(dz_conn *conn, const dz_body *body)
+{
+    uint64_t allowed =
+        conn->home->server->options.body_timeout_ns + body->taken * (DZ_SEC / MIN_RATE);
+    uint64_t left = allowed > body->waited_ns ? allowed - body->waited_ns : 0;
+    dz_conn_set_deadline(conn, conn->body_read->started + left);
+}
+
 static void note_payload(dz_conn *conn, dz_body *body, size_t n)
 {
     body->taken += n;
-    dz_conn_set_deadline(conn, conn->home->loop->now + conn->home->server->options.body_timeout_ns);
+    set_deadline(conn, body);
 }
 
 /* Content-Length: moves up to `room` bytes to `out`. */
@@ -212,6 +224,7 @@ static void start_read(dz_loop *loop, dz_fiber *fiber)
     dz_conn *conn = req->conn;
     dz_body *body = &req->body;
     conn->body_read = reader;
+    reader->started = loop->now;
     if (conn->state == DZ_CONN_CLOSED) {
         fail(conn, DZ_E_CLOSED, 0);
         return;
@@ -231,7 +244,7 @@ static void start_read(dz_loop *loop, dz_fiber *fiber)
                 dz_conn_queue(conn, out);
         }
     }
-    dz_conn_set_deadline(conn, loop->now + conn->home->server->options.body_timeout_ns);
+    set_deadline(conn, body);
     dz_conn_read_body(conn);
 }
 

@@ -30,6 +30,7 @@ typedef struct dz_body_read {
     dz_request *req;
     char *out; /* NULL: the whole body, into req->body.whole */
     size_t cap;
+    uint64_t started; /* monotonic ns */
     ssize_t result;
 } dz_body_read;
 

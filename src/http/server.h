@@ -24,7 +24,7 @@ typedef struct dz_server_options {
     uint64_t body_max;          /* bytes, unless the route says otherwise */
     uint64_t header_timeout_ns; /* from the first byte of a head (or the connection) to its end */
     uint64_t idle_timeout_ns;   /* between requests */
-    uint64_t body_timeout_ns;   /* between two pieces of a body */
+    uint64_t body_timeout_ns;   /* for a body, and a second more for each 500 bytes of it */
     uint64_t write_timeout_ns;  /* between two pieces the client takes */
     size_t write_buffer;        /* streamed bytes that may wait for a slow client */
     unsigned connections_max;   /* per process; more are left in the backlog */

@@ -126,21 +126,33 @@ class Times(unittest.TestCase):
                     self.assertEqual((response.status, response.get("Connection")),
                                      (408, "close"))
 
+    def dribble(self, c):
+        """Sends a byte each 20 ms until there is an answer; returns it and the bytes sent."""
+        c.socket.settimeout(0.02)
+        begin, sent = time.monotonic(), 0
+        while not c.got:
+            try:
+                c.got += c.socket.recv(4096)
+            except TimeoutError:
+                c.socket.sendall(b"x")
+                sent += 1
+            self.assertLess(time.monotonic() - begin, wire.DEADLINE)
+        c.socket.settimeout(wire.DEADLINE)
+        return c.read_response(), sent
+
     def test_bytes_of_an_extension_do_not_feed_the_body_timer(self):
         with wire.Server(PROGRAM, "--body-timeout", "300ms") as server, server.connect() as c:
             c.send(head(b"POST /read/10 HTTP/1.1", b"Transfer-Encoding: chunked") + b"5;")
-            c.socket.settimeout(0.02)
-            begin, sent = time.monotonic(), 0
-            while not c.got:
-                try:
-                    c.got += c.socket.recv(4096)
-                except TimeoutError:
-                    c.socket.sendall(b"x")
-                    sent += 1
-                self.assertLess(time.monotonic() - begin, wire.DEADLINE)
-            c.socket.settimeout(wire.DEADLINE)
-            self.assertEqual(c.read_response().status, 408)
+            response, sent = self.dribble(c)
+            self.assertEqual(response.status, 408)
             self.assertLess(sent, 4000)  # not the cap on extensions
+
+    def test_a_body_that_dribbles_is_408(self):
+        with wire.Server(PROGRAM, "--body-timeout", "300ms") as server, server.connect() as c:
+            c.send(head(b"POST /read/100000 HTTP/1.1", b"Content-Length: 100000"))
+            response, sent = self.dribble(c)
+            self.assertEqual(response.status, 408)
+            self.assertLess(sent, 100000)
 
 
 if __name__ == "__main__":
