@@ -1,7 +1,6 @@
 #include "http/conn.h"
 
 #include "base/clock.h"
-#include "base/io.h"
 #include "http/date.h"
 
 #include <donmaz/error.h>
@@ -15,7 +14,6 @@
 #include <unistd.h>
 
 enum {
-    IN_FIRST = 8 << 10,      /* of the input buffer; grows to what a head may need */
     PIPELINE_OUT = 64 << 10, /* unsent replies above which no further request is begun */
     LINGER_BYTES = 16 << 20,
     LINGER_TICK = 256 << 10, /* of them in one tick, so that an upload can't hold the loop */
@@ -28,14 +26,6 @@ static const dz_server_options *options(const dz_conn *conn)
     return &conn->home->server->options;
 }
 
-/* --- input buffer --- */
-
-static char *take_buffer(dz_server_loop *home)
-{
-    return home->free_buffer_count ? home->free_buffers[--home->free_buffer_count]
-                                   : malloc(IN_FIRST);
-}
-
 /* Nobody will read the response: whoever works for it may stop. */
 static void note_gone(dz_request *req)
 {
@@ -44,117 +34,9 @@ static void note_gone(dz_request *req)
         req->fiber->abandoned(req->fiber);
 }
 
-static void give_buffer(dz_server_loop *home, char *buffer, uint32_t cap)
-{
-    size_t room = sizeof home->free_buffers / sizeof home->free_buffers[0];
-    if (buffer && cap == IN_FIRST && home->free_buffer_count < room)
-        home->free_buffers[home->free_buffer_count++] = buffer;
-    else
-        free(buffer);
-}
-
-static void drop_input(dz_conn *conn)
-{
-    give_buffer(conn->home, conn->in, conn->in_cap);
-    conn->in = NULL;
-    conn->in_start = conn->in_end = conn->in_cap = 0;
-}
-
-/* The request keeps the memory its head lies in; the connection goes on with what follows it. */
-static bool detach_head(dz_conn *conn, dz_request *req)
-{
-    uint32_t left = conn->in_end - conn->in_start;
-    uint32_t cap = left > IN_FIRST ? conn->in_cap : IN_FIRST;
-    char *buffer = cap == IN_FIRST ? take_buffer(conn->home) : malloc(cap);
-    if (!buffer)
-        return false;
-    memcpy(buffer, conn->in + conn->in_start, left);
-    req->head_bytes = conn->in;
-    conn->in = buffer;
-    conn->in_start = 0;
-    conn->in_end = left;
-    conn->in_cap = cap;
-    return true;
-}
-
-/* Makes room for at least one more byte. */
-static bool make_room(dz_conn *conn)
-{
-    if (!conn->in) {
-        conn->in = take_buffer(conn->home);
-        conn->in_start = conn->in_end = 0;
-        conn->in_cap = conn->in ? IN_FIRST : 0;
-        return conn->in != NULL;
-    }
-    bool head_inside = conn->req && !conn->req->head_bytes;
-    if (!head_inside && conn->in_start == conn->in_end)
-        conn->in_start = conn->in_end = 0;
-    if (conn->in_end < conn->in_cap)
-        return true;
-    if (head_inside)
-        return detach_head(conn, conn->req);
-    if (conn->in_start > 0) {
-        memmove(conn->in, conn->in + conn->in_start, conn->in_end - conn->in_start);
-        conn->in_end -= conn->in_start;
-        conn->in_start = 0;
-        return true;
-    }
-    if (conn->in_cap > options(conn)->head.head_max + 64U)
-        return false; /* the parser has refused such a head already */
-    char *grown = realloc(conn->in, (size_t)conn->in_cap * 2);
-    if (!grown)
-        return false;
-    conn->in = grown;
-    conn->in_cap *= 2;
-    return true;
-}
-
-/* A read that keeps conn->readable and input_ended true to what it saw. >0 bytes; 0 nothing now. */
-static size_t receive(dz_conn *conn, char *out, size_t room)
-{
-    for (;;) {
-        ssize_t n = dz_recv(conn->watch.fd, out, room);
-        if (n > 0) {
-            /* A short read emptied the socket: what comes later is a new edge. An end that came
-             * with the data makes no edge of its own. */
-            if ((size_t)n < room && !conn->peer_ended)
-                conn->readable = false;
-            return (size_t)n;
-        }
-        if (n < 0 && errno == EINTR)
-            continue;
-        conn->readable = false;
-        if (n == 0)
-            conn->input_ended = true;
-        else if (errno != EAGAIN)
-            dz_conn_close(conn);
-        return 0;
-    }
-}
-
 int dz_conn_fd(const dz_conn *conn)
 {
     return conn->state == DZ_CONN_CLOSED ? -1 : conn->watch.fd;
-}
-
-size_t dz_conn_receive(dz_conn *conn, char *out, size_t room)
-{
-    return receive(conn, out, room);
-}
-
-bool dz_conn_fill(dz_conn *conn)
-{
-    if (!conn->readable)
-        return false;
-    if (!make_room(conn)) {
-        dz_conn_close(conn); /* no memory for its input: the others must go on */
-        return false;
-    }
-    size_t n = receive(conn, conn->in + conn->in_end, conn->in_cap - conn->in_end);
-    if (n == 0)
-        return false;
-    conn->in_end += (uint32_t)n;
-    return true;
 }
 
 /* --- deadlines --- */
@@ -297,7 +179,7 @@ void dz_conn_close(dz_conn *conn)
         }
     }
     dz_conn_drop_output(conn);
-    drop_input(conn);
+    dz_conn_drop_input(conn);
     if (conn->body_read)
         dz_conn_fail_body(conn, DZ_E_CLOSED, 0);
     if (conn->body_write) {
@@ -349,7 +231,7 @@ void dz_conn_refuse(dz_conn *conn, int status)
     dz_server *server = conn->home->server;
     atomic_fetch_add_explicit(&server->stats.bad_requests, 1, memory_order_relaxed);
     conn->close_after = conn->must_linger = true;
-    drop_input(conn);
+    dz_conn_drop_input(conn);
     char date[DZ_DATE_LEN], text[320];
     const char *reason = dz_status_reason(status);
     dz_date_format(date, (int64_t)(dz_clock(CLOCK_REALTIME_COARSE) / DZ_SEC));
@@ -430,7 +312,7 @@ static bool wait_for_input(dz_conn *conn)
 {
     const dz_server_options *o = options(conn);
     if (conn->in_start == conn->in_end && conn->skip_left == 0) {
-        drop_input(conn);
+        dz_conn_drop_input(conn);
         conn->state = DZ_CONN_IDLE;
         if (!conn->fresh && conn->home->draining) {
             conn->close_after = true;
@@ -481,7 +363,7 @@ static void linger(dz_conn *conn)
             dz_conn_later(conn);
             return;
         }
-        size_t n = receive(conn, scratch, sizeof scratch);
+        size_t n = dz_conn_receive(conn, scratch, sizeof scratch);
         if (conn->state == DZ_CONN_CLOSED)
             return;
         dropped += n;

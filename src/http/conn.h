@@ -92,6 +92,11 @@ void dz_conn_drain(dz_conn *conn);
 /* Answers `status` without a handler, and closes after. On the loop, with no request running. */
 void dz_conn_refuse(dz_conn *conn, int status);
 
+/* --- input.c --- */
+
+/* Gives the buffer back, and what is in it up. */
+void dz_conn_drop_input(dz_conn *conn);
+
 /* Reads into the input buffer; false: nothing more now (or the connection is closed). */
 bool dz_conn_fill(dz_conn *conn);
 
