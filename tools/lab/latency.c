@@ -30,7 +30,7 @@ static json_t *curve_of(uint64_t *values, size_t count)
     dz_sort_u64(values, count);
     for (size_t i = 0; i < sizeof percentiles / sizeof percentiles[0]; i++) {
         /* A percentile finer than one request in all would only repeat the largest. */
-        bool finer = (100 - percentiles[i]) * (double)count < 100 && percentiles[i] < 100;
+        bool finer = (100 - percentiles[i]) * (double)count < 100 - 1e-6 && percentiles[i] < 100;
         if (count > 0 && !finer)
             json_array_append_new(
                 curve, json_pack("[f, f]", percentiles[i],

@@ -161,6 +161,12 @@ static void copy_number(json_t *to, json_t *from, const char *key)
     json_object_set_new(to, key, json_is_number(value) ? json_copy(value) : json_null());
 }
 
+static bool is_latency(const char *key)
+{
+    size_t len = strlen(key);
+    return len > 3 && strcmp(key + len - 3, "_ms") == 0;
+}
+
 static json_t *endpoint_result(const dz_lab_endpoint *endpoint, json_t *measured)
 {
     static const char *const keys[] = {"requests", "rps",      "mean_ms",  "p50_ms",
@@ -168,8 +174,12 @@ static json_t *endpoint_result(const dz_lab_endpoint *endpoint, json_t *measured
                                        "errors",   "timeouts", "non2xx"};
     json_t *result =
         json_pack("{s:s, s:i}", "path", endpoint->path, "connections", (int)endpoint->connections);
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+    bool none = json_number_value(json_object_get(measured, "requests")) == 0;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         copy_number(result, measured, keys[i]);
+        if (none && is_latency(keys[i])) /* no request has no latency: not one of 0 ms */
+            json_object_set_new(result, keys[i], json_null());
+    }
     json_t *classes = json_object_get(measured, "errorClasses");
     if (json_object_size(classes) > 0)
         json_object_set(result, "error_classes", classes);

@@ -306,6 +306,19 @@ class BadTarget(Lab):
                       run["stacks"][1]["failed"])
         self.assertEqual(run["stacks"][1]["phases"], [])
 
+    def test_a_path_that_is_never_answered_has_no_latency_rather_than_zero(self):
+        path = self.write(self.server("a", "--hang /slow"),
+                          "  - {name: p, duration: 200ms, endpoints: [{path: /slow}]}\n",
+                          "table: [{metric: p99_ms, phase: p, path: /slow}]\n")
+        result = self.run_lab(path, "--json", "out.json")
+        run = json.loads((self.folder / "out.json").read_text())
+        endpoint = run["stacks"][0]["phases"][0]["endpoints"][0]
+        self.assertEqual((endpoint["requests"], endpoint["rps"]), (0, 0))
+        self.assertGreater(endpoint["errors"], 0)
+        for key in ("p50_ms", "p99_ms", "max_ms", "mean_ms"):
+            self.assertIsNone(endpoint[key], key)
+        self.assertRegex(result.stdout, r"/slow p99 \(ms\), p +│ +- │")
+
     def test_a_load_generator_that_fails_is_told_with_its_last_words(self):
         broken = self.folder / "load"
         broken.write_text("#!/bin/sh\necho nothing works >&2\nexit 3\n")

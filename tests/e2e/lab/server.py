@@ -18,6 +18,7 @@ parser.add_argument("--die-after", type=int, default=-1, help="exit with 7 at th
 parser.add_argument("--chatter", type=int, default=0, help="bytes to print for each request")
 parser.add_argument("--deaf", action="store_true", help="ignore SIGTERM")
 parser.add_argument("--daemon", help="start a daemon that leaves the group; its pid goes there")
+parser.add_argument("--hang", help="a path that is never answered")
 parser.add_argument("--pid-file", help="where to write our pid")
 options = parser.parse_args()
 served = 0
@@ -39,6 +40,8 @@ class Handler(BaseHTTPRequestHandler):
         if options.chatter:
             sys.stdout.write("x" * (options.chatter - 1) + "\n")
             sys.stdout.flush()
+        if self.path == options.hang:
+            time.sleep(600)
         body = options.body.encode()
         self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n"
                          % len(body) + body)
