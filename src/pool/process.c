@@ -192,7 +192,7 @@ static int ask_for_child(dz_zygote *zygote, const birth_request *birth, int *soc
     if (n > 0)
         n = dz_packet_receive(zygote->socket, &answer, sizeof answer, socket, 1);
     if (n == 1)
-        n = dz_packet_receive(zygote->socket, &answer, 1, pidfd, 1);
+        (void)dz_packet_receive(zygote->socket, &answer, 1, pidfd, 1); /* *pidfd tells */
     pthread_mutex_unlock(&zygote->lock);
     if (*socket >= 0 && *pidfd >= 0)
         return 0;

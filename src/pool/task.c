@@ -438,8 +438,10 @@ static int take_input(dz_task *task, dz_buf *in)
 static int end_task(dz_task *task, dz_buf *out)
 {
     dz_buf_release(&task->in);
-    for (dz_message *message; (message = shift_message(task));)
-        drop_message(message);
+    for (dz_list *link = task->messages.next, *next; link != &task->messages; link = next) {
+        next = link->next;
+        drop_message(DZ_CONTAINER(link, dz_message, link));
+    }
     pthread_mutex_destroy(&task->lock);
     if (out)
         *out = task->out;
