@@ -1,6 +1,7 @@
 #include "redis/resp_value.h"
 
 #include "base/list.h"
+#include "redis/blocks.h"
 
 #include <locale.h>
 #include <math.h>
@@ -43,7 +44,7 @@ int dz_resp_own_text(dz_resp *resp, dz_reply *value, size_t len)
     if (len > resp->limits.bytes - resp->bytes)
         return DZ_E_TOO_LARGE;
     resp->bytes += len;
-    int rc = dz_buf_alloc(&value->text, len);
+    int rc = dz_blocks_alloc(&value->text, len);
     if (rc < 0)
         return rc;
     value->next_owner = resp->root->owners;
