@@ -72,7 +72,7 @@ typedef struct load_conn {
     dz_list free_link; /* in its pacer's list while it could send at once */
     bool queued;       /* in the engine's `again` list: more to read than one turn allows */
     SSL *ssl;
-    bool stamped;       /* the kernel notes when bytes arrive */
+    bool stamped; /* the kernel notes when bytes arrive */
 } load_conn;
 
 struct load_engine {
@@ -111,7 +111,7 @@ void load_conn_fail(load_conn *conn, load_failure failure, int error, uint64_t n
 void load_conn_connect_failed(load_conn *conn, load_failure failure, int error, uint64_t now);
 void load_conn_end(load_conn *conn);
 
-/* io.c: sending and receiving. */
+/* send.c, receive.c */
 void load_conn_pump(load_conn *conn);
 void load_conn_receive(load_conn *conn, bool to_the_end);
 void load_conn_flush(load_conn *conn);
