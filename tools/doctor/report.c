@@ -203,7 +203,7 @@ static void put_report(FILE *out, const dz_doctor *d)
 
 static int finish(FILE *out)
 {
-    return fflush(out) == 0 && !ferror(out) ? 0 : -EIO;
+    return fflush(out) == 0 && !ferror(out) ? 0 : errno ? -errno : -EIO;
 }
 
 int dz_doctor_write_json(const dz_doctor *d, FILE *out)

@@ -64,6 +64,9 @@ static bool is_inspector(const dz_run *run, const dz_port *port)
         if (unsaid || strstr(s->url, text))
             return true;
     }
+    for (size_t i = 0; i < run->node.links.count; i++)
+        if (strstr(run->node.links.at[i].url, text))
+            return true;
     return false;
 }
 
