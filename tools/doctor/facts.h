@@ -56,7 +56,8 @@ typedef struct dz_loop_facts {
     double request_ms, sync_ms; /* means over all requests: start to finish; loop time */
     double sync_deviation_ms;
     double inflight, inflight_max;
-    bool hung; /* it has not come back from a stall when the window closed */
+    double connections; /* handles at most, less those that were there before the load */
+    bool hung;          /* it has not come back from a stall when the window closed */
     dz_route_facts routes[DZ_MAX_ROUTES]; /* by share, most first */
     size_t route_count;
     dz_culprit culprit; /* of the stalls, or of all busy time when there are none */
