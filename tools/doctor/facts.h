@@ -97,7 +97,7 @@ typedef struct dz_facts {
     dz_culprit native; /* of a program that is not Node, when perf events could look */
 } dz_facts;
 
-enum { DZ_STALL_MS = 30, DZ_PIECE_MS = 10, DZ_INTERVAL_MS = 10 };
+enum { DZ_STALL_MS = 30, DZ_PIECE_MS = 5, DZ_INTERVAL_MS = 10 };
 
 /* One loop: `garbage` are the times at which heaps were collected before and after (0: not). */
 void dz_facts_loop(dz_loop_facts *out, const dz_js_series *series, const dz_out_series *outside,
