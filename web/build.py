@@ -110,4 +110,5 @@ def main():
         make_embeddable(out, page)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -142,7 +142,7 @@ static int write_file(const dz_doctor *d, const char *path,
     if (rc == 0)
         return DZ_EXIT_OK;
     if (!standard)
-        remove(path);
+        dz_page_discard(path);
     return dz_fail(DZ_EXIT_FAILED, tool, "%s: %s", path, dz_strerror(rc));
 }
 

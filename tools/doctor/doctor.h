@@ -3,6 +3,7 @@
 #define DZ_DOCTOR_DOCTOR_H
 
 #include "judge.h"
+#include "queueing.h"
 
 #include "flame/native.h"
 #include "node/run.h"
@@ -16,6 +17,8 @@ typedef struct dz_doctor {
     uint64_t garbage_before, garbage_after; /* when heaps were collected; 0: not */
     dz_facts facts;
     dz_diagnosis diagnosis;
+    dz_queue_result estimates[DZ_QUEUE_MODES];
+    char basis[256]; /* what the estimates rest on; empty: there are none */
     char title[512];
     char notes[8][256]; /* what could not be seen */
     size_t note_count;

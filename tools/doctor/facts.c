@@ -124,7 +124,8 @@ static void loop_delays(dz_loop_facts *f, const dz_js_series *series, const dz_o
 {
     uint64_t *delays = calloc(series->samples.count + 1, sizeof *delays);
     double span = 0, active = 0, inflight = 0, cpu_time = 0;
-    uint64_t last = 0;
+    double first = series->samples.count ? series->samples.at[0].handles : 0;
+    uint64_t last = series->started; /* a loop may hang before its first tick */
     for (size_t i = 0; i < series->samples.count; i++) {
         const dz_js_sample *whole = &series->samples.at[i];
         dz_js_sample part, *s = &part;
@@ -138,6 +139,7 @@ static void loop_delays(dz_loop_facts *f, const dz_js_series *series, const dz_o
         active += (double)s->active;
         inflight += (double)s->inflight * (double)(s->to - s->from);
         f->inflight_max = fmax(f->inflight_max, s->inflight);
+        f->connections = fmax(f->connections, (double)s->handles - first);
         if (dz_is_stall(whole))
             add_stall(f, series, outside, s, &cpu_time);
     }

@@ -56,7 +56,8 @@ typedef struct dz_loop_facts {
     double request_ms, sync_ms; /* means over all requests: start to finish; loop time */
     double sync_deviation_ms;
     double inflight, inflight_max;
-    bool hung; /* it has not come back from a stall when the window closed */
+    double connections; /* handles at most, less those that were there before the load */
+    bool hung;          /* it has not come back from a stall when the window closed */
     dz_route_facts routes[DZ_MAX_ROUTES]; /* by share, most first */
     size_t route_count;
     dz_culprit culprit; /* of the stalls, or of all busy time when there are none */
@@ -96,7 +97,7 @@ typedef struct dz_facts {
     dz_culprit native; /* of a program that is not Node, when perf events could look */
 } dz_facts;
 
-enum { DZ_STALL_MS = 30, DZ_PIECE_MS = 10, DZ_INTERVAL_MS = 10 };
+enum { DZ_STALL_MS = 30, DZ_PIECE_MS = 5, DZ_INTERVAL_MS = 10 };
 
 /* One loop: `garbage` are the times at which heaps were collected before and after (0: not). */
 void dz_facts_loop(dz_loop_facts *out, const dz_js_series *series, const dz_out_series *outside,

@@ -1,6 +1,7 @@
 /* The verdict for people. */
 #include "doctor.h"
 
+#include "common/table.h"
 #include "common/terminal.h"
 
 /* Wraps at words; `first` leads the first line, the others are indented alike. */
@@ -34,6 +35,25 @@ static const char *style(FILE *out, dz_style code)
     return dz_wants_colour(out) ? dz_style_code(code) : "";
 }
 
+static void estimates(const dz_doctor *d, FILE *out)
+{
+    fputs("\nwhat each way of running it would give\n", out);
+    dz_table *t = dz_table_new(4);
+    dz_table_head(t, "", DZ_LEFT);
+    dz_table_head(t, "req/s", DZ_RIGHT);
+    dz_table_head(t, "p50 ms", DZ_RIGHT);
+    dz_table_head(t, "p99 ms", DZ_RIGHT);
+    for (int m = 0; m < DZ_QUEUE_MODES; m++) {
+        dz_table_cell(t, "%s", dz_queue_mode_name((dz_queue_mode)m));
+        dz_table_cell(t, "%.0f", d->estimates[m].rps);
+        dz_table_cell(t, "%.1f", d->estimates[m].p50_ms);
+        dz_table_cell(t, "%.1f", d->estimates[m].p99_ms);
+    }
+    dz_table_print(t, out);
+    dz_table_free(t);
+    wrapped(out, "  ", d->basis);
+}
+
 void dz_doctor_print(const dz_doctor *d, FILE *out)
 {
     const dz_diagnosis *g = &d->diagnosis;
@@ -48,6 +68,8 @@ void dz_doctor_print(const dz_doctor *d, FILE *out)
     fputs("\nwhat to do\n", out);
     for (size_t i = 0; i < g->advice_count; i++)
         wrapped(out, "  - ", g->advice[i]);
+    if (d->basis[0])
+        estimates(d, out);
     if (d->note_count)
         fputs("\nnot seen\n", out);
     for (size_t i = 0; i < d->note_count; i++)

@@ -152,6 +152,25 @@ static void put_load(FILE *out, const dz_load_facts *l)
             l->requests, l->rps, l->p50_ms, l->p99_ms, l->max_ms, l->errors, l->non2xx);
 }
 
+static void put_prescription(FILE *out, const dz_doctor *d)
+{
+    fputs(",\"prescription\":", out);
+    if (!d->basis[0]) {
+        fputs("null", out);
+        return;
+    }
+    putc('{', out);
+    put_text(out, "basis", d->basis);
+    fputs(",\"estimates\":[", out);
+    for (int m = 0; m < DZ_QUEUE_MODES; m++) {
+        fputs(m ? ",{" : "{", out);
+        put_text(out, "name", dz_queue_mode_name((dz_queue_mode)m));
+        fprintf(out, ",\"rps\":%.2f,\"p50_ms\":%.3f,\"p99_ms\":%.3f}", d->estimates[m].rps,
+                d->estimates[m].p50_ms, d->estimates[m].p99_ms);
+    }
+    fputs("]}", out);
+}
+
 static void put_report(FILE *out, const dz_doctor *d)
 {
     const dz_diagnosis *g = &d->diagnosis;
@@ -189,6 +208,7 @@ static void put_report(FILE *out, const dz_doctor *d)
             f->demand.wanted, f->demand.waiting, f->demand.machine, f->demand.others,
             f->demand.throttled);
     put_load(out, &f->load);
+    put_prescription(out, d);
     put_culprit(out, g->loop ? &g->loop->culprit : &f->native);
     fputs(",\"loops\":[", out);
     for (size_t i = 0; i < f->loop_count; i++) {
@@ -203,7 +223,7 @@ static void put_report(FILE *out, const dz_doctor *d)
 
 static int finish(FILE *out)
 {
-    return fflush(out) == 0 && !ferror(out) ? 0 : -EIO;
+    return fflush(out) == 0 && !ferror(out) ? 0 : errno ? -errno : -EIO;
 }
 
 int dz_doctor_write_json(const dz_doctor *d, FILE *out)

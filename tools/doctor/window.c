@@ -15,7 +15,7 @@ void dz_window_trim(const dz_feed *feed, const dz_outside *outside, uint64_t *fr
     uint64_t first = UINT64_MAX, last = 0;
     for (size_t i = 0; feed && i < feed->threads.count; i++) {
         const dz_js_series *s = &feed->threads.at[i];
-        uint64_t seen = 0;
+        uint64_t seen = s->started;
         for (size_t k = 0; k < s->samples.count; k++) {
             const dz_js_sample *sample = &s->samples.at[k];
             seen = sample->to;

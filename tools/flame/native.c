@@ -2,8 +2,11 @@
 
 #include <donmaz/error.h>
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 /* Samples are kept as addresses and named at the end: naming is slow, and a JIT's map is whole only
  * then. */
@@ -24,6 +27,7 @@ struct dz_native {
     uint64_t *addresses;
     size_t address_count, address_cap;
     pid_t pids[256];
+    char *folders[256]; /* where each runs: V8 leaves its log there */
     size_t pid_count;
     uint64_t lost;
     bool out_of_memory;
@@ -48,6 +52,8 @@ void dz_native_free(dz_native *n)
 {
     if (!n)
         return;
+    for (size_t i = 0; i < n->pid_count; i++)
+        free(n->folders[i]);
     dz_perf_close(n->perf);
     dz_symbols_free(n->symbols);
     dz_profile_close(&n->names);
@@ -61,13 +67,44 @@ int dz_native_start_command(dz_native *n, pid_t pid, unsigned frequency)
     return dz_perf_open_command(&n->perf, pid, frequency, &n->kernel);
 }
 
+/* Beside the map that was asked for V8 opens an empty log, "isolate-0x1234-PID-v8.log". */
+static void remove_log(const char *folder, pid_t pid)
+{
+    char end[32], path[4500];
+    snprintf(end, sizeof end, "-%d-v8.log", (int)pid);
+    DIR *d = folder ? opendir(folder) : NULL;
+    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+        size_t len = strlen(e->d_name), tail = strlen(end);
+        if (strncmp(e->d_name, "isolate", 7) != 0 || len < tail ||
+            strcmp(e->d_name + len - tail, end) != 0)
+            continue;
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        unlink(path);
+    }
+    if (d)
+        closedir(d);
+}
+
+static char *folder_of(pid_t pid)
+{
+    char path[64], folder[4096];
+    snprintf(path, sizeof path, "/proc/%d/cwd", (int)pid);
+    ssize_t len = readlink(path, folder, sizeof folder - 1);
+    if (len <= 0)
+        return NULL;
+    folder[len] = 0;
+    return strdup(folder);
+}
+
 static void know(dz_native *n, pid_t pid)
 {
     for (size_t i = 0; i < n->pid_count; i++)
         if (n->pids[i] == pid)
             return;
-    if (n->pid_count < sizeof n->pids / sizeof n->pids[0])
+    if (n->pid_count < sizeof n->pids / sizeof n->pids[0]) {
+        n->folders[n->pid_count] = folder_of(pid);
         n->pids[n->pid_count++] = pid;
+    }
 }
 
 int dz_native_start_tree(dz_native *n, const dz_tree *tree, unsigned frequency)
@@ -144,8 +181,10 @@ void dz_native_stop(dz_native *n)
         n->lost = dz_perf_lost(n->perf);
     dz_perf_close(n->perf);
     n->perf = NULL;
-    for (size_t i = 0; i < n->pid_count; i++)
+    for (size_t i = 0; i < n->pid_count; i++) {
         dz_symbols_read_jit(n->symbols, n->pids[i], true);
+        remove_log(n->folders[i], n->pids[i]);
+    }
 }
 
 size_t dz_native_samples(const dz_native *n)

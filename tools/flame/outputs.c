@@ -34,7 +34,7 @@ static int write_to(const char *path, writer *write, const dz_profile *p, const 
     if (rc == 0)
         return DZ_EXIT_OK;
     if (!standard)
-        remove(path);
+        dz_page_discard(path);
     return dz_fail(DZ_EXIT_FAILED, tool, "%s: %s", path, dz_strerror(rc));
 }
 
@@ -99,7 +99,7 @@ static int json(const dz_profile *p, const dz_flame_report *r, FILE *out)
     }
     fputs("]}\n", out);
     free(hot);
-    return n < 0 ? DZ_E_NOMEM : fflush(out) == 0 ? 0 : -EIO;
+    return n < 0 ? DZ_E_NOMEM : fflush(out) == 0 && !ferror(out) ? 0 : errno ? -errno : -EIO;
 }
 
 static int html(const dz_profile *p, const dz_flame_report *r, FILE *out)
@@ -117,7 +117,7 @@ static int html(const dz_profile *p, const dz_flame_report *r, FILE *out)
     int rc = dz_write_page_data(p, out);
     putc('}', out);
     dz_page_end(out);
-    return rc < 0 ? rc : fflush(out) == 0 && !ferror(out) ? 0 : -EIO;
+    return rc < 0 ? rc : fflush(out) == 0 && !ferror(out) ? 0 : errno ? -errno : -EIO;
 }
 
 static void place(const dz_profile *p, const dz_hot *h, char *out, size_t cap)

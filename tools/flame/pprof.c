@@ -109,5 +109,5 @@ int dz_write_pprof(const dz_profile *p, FILE *out)
     dz_buf_release(&w.buf);
     if (w.failed)
         return DZ_E_NOMEM;
-    return fflush(out) == 0 && !ferror(out) ? 0 : -EIO;
+    return fflush(out) == 0 && !ferror(out) ? 0 : errno ? -errno : -EIO;
 }

@@ -15,7 +15,7 @@ static bool is_idle(const dz_profile *p, size_t stack)
 
 static int finish(FILE *out)
 {
-    return fflush(out) == 0 && !ferror(out) ? 0 : -EIO;
+    return fflush(out) == 0 && !ferror(out) ? 0 : errno ? -errno : -EIO;
 }
 
 /* What separates stacks and lines can't be in a name. */

@@ -67,7 +67,7 @@
   const origin = Number(process.hrtime.bigint()) / 1e3 - performance.now() * 1e3;
   const at = (ms) => Math.round(origin + ms * 1e3);
 
-  const role = !worker.isMainThread ? 'worker' : process.env.NODE_UNIQUE_ID ? 'cluster' : 'main';
+  const role = !worker.isMainThread ? 'worker' : require('cluster').isWorker ? 'cluster' : 'main';
   write(`H\t${tid}\t${process.pid}\t${role}\t${process.version}\t${worker.threadId}\n`);
 
   if (worker.isMainThread && process.env.DONMAZ_INSPECT) {

@@ -59,11 +59,14 @@ static bool is_inspector(const dz_run *run, const dz_port *port)
     for (size_t i = 0; i < run->node.feed.threads.count; i++) {
         const dz_js_series *s = &run->node.feed.threads.at[i];
         /* Its inspector opens before it says where: until then any port of its may be that. */
-        bool unsaid =
-            run->options.inside.inspect && s->pid == port->pid && !s->number && !s->url[0];
+        bool unsaid = run->options.command && run->options.inside.inspect && s->pid == port->pid &&
+                      !s->number && !s->url[0];
         if (unsaid || strstr(s->url, text))
             return true;
     }
+    for (size_t i = 0; i < run->node.links.count; i++)
+        if (strstr(run->node.links.at[i].url, text))
+            return true;
     return false;
 }
 
@@ -231,6 +234,8 @@ static int start_load(dz_run *run)
     dz_target_options o = {.env = env, .out_to_stderr = true};
     if (run->options.on_load)
         run->options.on_load(run->options.arg, run);
+    if (run->options.load && !run->port)
+        return fail(run, DZ_EXIT_TARGET, "the process listens on no TCP port%s", "");
     int rc = run->options.load      ? start_own_load(run, &o)
              : run->options.on_port ? dz_target_start_shell(&run->load, run->options.on_port, &o)
                                     : 0;

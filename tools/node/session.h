@@ -21,6 +21,7 @@ typedef struct dz_node_link {
     dz_inspector *inspector;
     bool attached; /* by dz_node_attach: to be left as it was found */
     bool opened;   /* its inspector was closed before */
+    char url[160]; /* of an attached one */
 } dz_node_link;
 
 typedef struct dz_node {

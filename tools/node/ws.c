@@ -299,9 +299,13 @@ int dz_ws_http_get(unsigned port, bool six, const char *path, unsigned timeout_m
         rc = send_request(fd, request, (size_t)n);
     if (rc == 0)
         rc = at = read_head(fd, buf, CAP, &len, deadline);
-    while (rc >= 0 && len < CAP - 1) {
+    /* Node's inspector keeps the connection open: the length tells where the body ends. */
+    const char *field = rc >= 0 ? strcasestr(buf, "\r\nContent-Length:") : NULL;
+    size_t want = field ? (size_t)at + strtoul(field + 17, NULL, 10) : CAP - 1;
+    want = want < CAP - 1 ? want : CAP - 1;
+    while (rc >= 0 && len < want) {
         rc = await(fd, POLLIN, deadline);
-        ssize_t got = rc < 0 ? 0 : recv(fd, buf + len, CAP - 1 - len, 0);
+        ssize_t got = rc < 0 ? 0 : recv(fd, buf + len, want - len, 0);
         if (got <= 0)
             break;
         len += (size_t)got;

@@ -3,6 +3,8 @@
 #include "target/spawn.h"
 
 #include <stddef.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define PAGE(name)                                                                                 \
     extern const char dz_page_##name##_css[], dz_page_##name##_js[];                               \
@@ -65,6 +67,13 @@ void dz_page_end(FILE *out)
     fputs("</script>\n<script>", out);
     fwrite(pages[kind].js, 1, *pages[kind].js_len, out);
     fputs("</script>\n</body>\n</html>\n", out);
+}
+
+void dz_page_discard(const char *path)
+{
+    struct stat st;
+    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode))
+        unlink(path);
 }
 
 void dz_page_open(const char *path)

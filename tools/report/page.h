@@ -11,6 +11,9 @@ typedef enum dz_page_kind { DZ_PAGE_DOCTOR, DZ_PAGE_FLAME, DZ_PAGE_REPORT } dz_p
 void dz_page_begin(FILE *out, dz_page_kind kind, const char *title);
 void dz_page_end(FILE *out);
 
+/* Removes a file that could not be written to its end; a device or pipe is left alone. */
+void dz_page_discard(const char *path);
+
 /* Shows a file in the user's browser (xdg-open); says so on stderr when that fails. */
 void dz_page_open(const char *path);
 

@@ -2,6 +2,7 @@
 
 usage: flame.py DONMAZ NODE
 """
+import contextlib
 import glob
 import json
 import os
@@ -12,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-DONMAZ, NODE = sys.argv[1:3]
+DONMAZ, NODE = map(os.path.abspath, sys.argv[1:3])
 
 BUSY = """
 function inner(ms) { const end = process.cpuUsage().user + ms * 1000;
@@ -29,6 +30,17 @@ else { (function inFork() { spin(300); })(); process.exit(0); }
 """
 
 
+@contextlib.contextmanager
+def running(command):
+    """A server that is ended whatever happens."""
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        yield server
+    finally:
+        server.kill()
+        server.communicate()
+
+
 def wait_for(condition, seconds=30):
     deadline = time.monotonic() + seconds
     while not condition():
@@ -42,6 +54,7 @@ class Flame(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         self.env = dict(os.environ, TMPDIR=self.folder.name)
+        self.env.pop("NODE_OPTIONS", None)
 
     def path(self, name, text=None):
         path = os.path.join(self.folder.name, name)
@@ -115,11 +128,9 @@ class Flame(unittest.TestCase):
         script = self.path("server.js", "function tick() { const end = Date.now() + 20; while "
                                         "(Date.now() < end); setTimeout(tick, 5); }\ntick();\n"
                                         "console.log('up'); setInterval(() => {}, 1000);")
-        with subprocess.Popen([NODE, "--inspect-port=0", script], stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, text=True) as server:
-            self.addCleanup(server.kill)
+        with running([NODE, "--inspect-port=0", script]) as server:
             self.assertEqual(server.stdout.readline(), "up\n")
-            report = self.report("--pid", str(server.pid), "--duration", "1s")
+            report = self.report("-n", "500", "--pid", str(server.pid), "--duration", "1s")
             self.assertIn("tick", self.names(report))
             self.assertIsNone(server.poll())  # it lives on
 
@@ -135,7 +146,6 @@ class Flame(unittest.TestCase):
                         return False
                 return True
             wait_for(closed)
-            server.kill()
 
     def test_a_target_that_ends_with_an_error_is_no_error_of_ours(self):
         script = self.path("throws.js", BUSY + "throw new Error('x');")

@@ -17,7 +17,7 @@ static void rust_and_go_names_read_as_written(void **state)
     (void)state;
     demangled("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt");
     demangled(
-        "_ZN71_$LT$alloc..string..String$u20$as$u20$core..fmt..Write$GT$3put17h0123456789abcdefE",
+        "_ZN58_$LT$alloc..string..String$u20$as$u20$core..fmt..Write$GT$3put17h0123456789abcdefE",
         "<alloc::string::String as core::fmt::Write>::put");
     demangled("_RNvNtCs1234_7mycrate3mod3foo", "mycrate::mod::foo");
     demangled("gopkg.in/yaml%2ev3.(*parser).parse", "gopkg.in/yaml.v3.(*parser).parse");

@@ -51,6 +51,7 @@ static void what_is_not_ours_is_counted_and_skipped(void **state)
     dz_feed_take(&feed, dz_slice_make(longest, sizeof longest));
     assert_true(feed.malformed > 6);
     dz_feed_take(&feed, dz_slice_of(lines));
+    dz_feed_take(&feed, dz_slice_make(lines, sizeof lines - 1));
     assert_int_equal(feed.threads.count, 1);
     dz_feed_take(&feed,
                  DZ_LIT("S\t10\t5\t4\t0\t0\t0\t0\t0\t0\t0\t0\t0\n")); /* ends before it begins */

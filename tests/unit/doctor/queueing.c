@@ -1,0 +1,76 @@
+#include "../check.h"
+
+#include <doctor/queueing.h>
+
+#include <donmaz/error.h>
+
+static dz_queue_result run(dz_queue_mode mode, unsigned cores, const dz_queue_route *routes,
+                           size_t count)
+{
+    dz_queue_result r = {0};
+    assert_int_equal(dz_queue_simulate(mode, cores, routes, count, 20000, &r), 0);
+    return r;
+}
+
+static void assert_near(double got, double want, double part)
+{
+    assert_true(got > want * (1 - part) && got < want * (1 + part));
+}
+
+/* One server, fixed times: N connections get a turn each. */
+static void one_loop_serves_one_at_a_time(void **state)
+{
+    (void)state;
+    dz_queue_route r = {.service_ms = 5, .connections = 10};
+    dz_queue_result plain = run(DZ_QUEUE_PLAIN, 4, &r, 1);
+    assert_near(plain.rps, 200, 0.01);
+    assert_near(plain.p50_ms, 50, 0.01);
+    dz_queue_result cluster = run(DZ_QUEUE_CLUSTER, 4, &r, 1);
+    assert_near(cluster.rps, 800, 0.01);
+}
+
+/* Reference 1's shape: fast requests behind slow ones on one loop; workers take them out. */
+static void workers_free_the_loop_for_short_requests(void **state)
+{
+    (void)state;
+    dz_queue_route routes[] = {{.service_ms = 6, .connections = 2},
+                               {.service_ms = 200, .connections = 2}};
+    dz_queue_result plain = run(DZ_QUEUE_PLAIN, 2, routes, 2);
+    dz_queue_result workers = run(DZ_QUEUE_WORKERS, 2, routes, 2);
+    assert_true(plain.p50_ms > 200);
+    assert_true(workers.p50_ms < 30);
+    assert_true(workers.rps > 10 * plain.rps);
+}
+
+static void the_cores_are_never_exceeded(void **state)
+{
+    (void)state;
+    dz_queue_route r = {.service_ms = 20, .deviation_ms = 10, .connections = 50};
+    for (int m = 0; m < DZ_QUEUE_MODES; m++) {
+        dz_queue_result result = run((dz_queue_mode)m, 3, &r, 1);
+        assert_true(result.rps <= 3 * 1000 / 20.0 * 1.05);
+        assert_true(result.p99_ms >= result.p50_ms);
+    }
+}
+
+static void senseless_input_is_refused(void **state)
+{
+    (void)state;
+    dz_queue_route r = {.service_ms = 1, .connections = 0};
+    dz_queue_result result;
+    assert_int_equal(dz_queue_simulate(DZ_QUEUE_PLAIN, 1, &r, 1, 10, &result), DZ_E_INVALID);
+    r.connections = 1;
+    assert_int_equal(dz_queue_simulate(DZ_QUEUE_PLAIN, 0, &r, 1, 10, &result), DZ_E_INVALID);
+    assert_int_equal(dz_queue_simulate(DZ_QUEUE_PLAIN, 1, &r, 0, 10, &result), DZ_E_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_loop_serves_one_at_a_time),
+        cmocka_unit_test(workers_free_the_loop_for_short_requests),
+        cmocka_unit_test(the_cores_are_never_exceeded),
+        cmocka_unit_test(senseless_input_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,38 @@
+/* queueing.h: what ways of running a server would give, by simulating its queue.
+ *
+ * Requests of several routes come from a fixed number of connections, each sending its next one
+ * when it has its answer (as load generators do). Cores serve processor-sharing; a loop serves one
+ * request at a time; a worker computes beside it. */
+#ifndef DZ_DOCTOR_QUEUEING_H
+#define DZ_DOCTOR_QUEUEING_H
+
+#include <stddef.h>
+
+typedef struct dz_queue_route {
+    double service_ms; /* CPU time of one request, mean */
+    double deviation_ms;
+    double connections; /* how many of the closed loops ask for this route */
+} dz_queue_route;
+
+typedef enum dz_queue_mode {
+    DZ_QUEUE_PLAIN,   /* one process */
+    DZ_QUEUE_CLUSTER, /* a process a core */
+    DZ_QUEUE_WORKERS, /* one process; what takes long runs in workers, one a core */
+    DZ_QUEUE_BOTH,    /* a process a core, with workers for what takes long */
+    DZ_QUEUE_MODES
+} dz_queue_mode;
+
+typedef struct dz_queue_result {
+    double rps, p50_ms, p99_ms; /* over all requests */
+} dz_queue_result;
+
+/* Requests longer than this are given to workers in the modes that have them. */
+#define DZ_QUEUE_LONG_MS 10.0
+
+/* Simulates until `requests` were answered. Deterministic. 0, DZ_E_INVALID, DZ_E_NOMEM. */
+int dz_queue_simulate(dz_queue_mode mode, unsigned cores, const dz_queue_route *routes,
+                      size_t count, size_t requests, dz_queue_result *out);
+
+const char *dz_queue_mode_name(dz_queue_mode mode);
+
+#endif
