@@ -172,7 +172,9 @@ static activity look(dz_runtime *runtime)
         dz_loop *loop = &runtime->loops[i];
         dz_watchdog_view *view = &runtime->views[i];
         uint64_t ticks = atomic_load(&loop->stats.ticks);
-        if (ticks != view->ticks && seen == QUIET)
+        /* Awake is not quiet, however long the tick takes: the handlers it is going to run make no
+         * tick of their own that would un-park us. */
+        if ((ticks != view->ticks || !atomic_load(&loop->sleeping)) && seen == QUIET)
             seen = BUSY;
         view->ticks = ticks;
         activity here = look_at(runtime, loop, view, now);
@@ -188,7 +190,7 @@ static activity look(dz_runtime *runtime)
 static void park(dz_runtime *runtime)
 {
     atomic_store(&runtime->watchdog_parked, true);
-    /* A loop that woke up before it could see the flag has raised its tick counter. */
+    /* A loop that woke up before it could see the flag has raised its tick counter and is awake. */
     if (look(runtime) != QUIET) {
         atomic_store(&runtime->watchdog_parked, false);
         return;

@@ -210,6 +210,28 @@ static void a_long_rescue_after_is_kept_although_the_watchdog_parks_early(void *
     rig_free(runtime);
 }
 
+static void set_time_late(dz_loop *loop, void *arg)
+{
+    timed *it = arg;
+    usleep(300000); /* as if the thread got no core: in mid-tick, but in no handler */
+    assert_int_equal(dz_timer_reserve(loop), 0);
+    on_time(loop, &it->timer); /* its handler runs in this same tick */
+}
+
+static void a_tick_that_takes_long_before_its_handlers_does_not_hide_them(void **state)
+{
+    (void)state;
+    dz_runtime *runtime = rig_new(usual());
+    timed it = {.fiber.entry = compute_until_let_go};
+    atomic_store(&let_go, false);
+    rig_call_on(&runtime->loops[0], set_time_late, &it);
+    wait_until(atomic_load(&computing) == 1);
+    rig_call_on(&runtime->loops[0], let_it_go, NULL);
+    wait_until(atomic_load(&it.fiber.done) == 1);
+    assert_true(atomic_load(&was_rescued));
+    rig_free(runtime);
+}
+
 static void a_thread_that_only_waits_for_a_core_keeps_the_loop_for_longer(void **state)
 {
     (void)state;
@@ -527,6 +549,7 @@ int main(void)
         cmocka_unit_test(without_rescue_after_nobody_watches),
         cmocka_unit_test(a_handler_blocked_in_a_system_call_loses_the_loop_too),
         cmocka_unit_test(a_long_rescue_after_is_kept_although_the_watchdog_parks_early),
+        cmocka_unit_test(a_tick_that_takes_long_before_its_handlers_does_not_hide_them),
         cmocka_unit_test(a_thread_that_only_waits_for_a_core_keeps_the_loop_for_longer),
         cmocka_unit_test(at_the_cap_a_handler_is_left_where_it_is_and_counted_once),
         cmocka_unit_test(without_a_thread_the_stall_is_counted_and_rescue_works_again_later),
