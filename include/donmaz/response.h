@@ -44,8 +44,9 @@ DZ_API int dz_send_borrowed(dz_response *res, int status, const char *type, dz_s
 /* Sends a buffer without a copy; *body is empty afterwards, also on error. */
 DZ_API int dz_send_buf(dz_response *res, int status, const char *type, dz_buf *body);
 
-/* application/json from a printf format. Numbers are safe to insert; text is not: it must be JSON
- * already (see json.h for the writer). */
+/* application/json from a printf-like format that knows JSON (dz_json_format): %s is a whole string
+ * with its quotes, escaped; inside quotes it is escaped text. No argument can break out of its place.
+ * DZ_E_INVALID: a conversion that it does not have. */
 DZ_API int dz_send_json(dz_response *res, int status, const char *fmt, ...) DZ_PRINTF(3, 4);
 
 /* A status with the body {"error": reason, "message": text of `error`}; `error` 0: no message. */

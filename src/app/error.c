@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* {"error":"Not Found","message":"..."}; both are texts of ours and need no escaping. */
+/* {"error":"Not Found","message":"..."} */
 static void render_default(dz_request *req, dz_response *res, int status, int error)
 {
     (void)req;

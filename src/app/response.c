@@ -1,6 +1,7 @@
 #include "app/app.h"
 
 #include <donmaz/error.h>
+#include <donmaz/json.h>
 
 #include <stdarg.h>
 
@@ -143,15 +144,36 @@ int dz_send_text(dz_response *res, int status, const char *text)
     return dz_send_bytes(res, status, "text/plain; charset=utf-8", dz_slice_of(text));
 }
 
+/* JSON text grows in the request's arena. */
+static int grow(dz_buf *out, size_t cap, void *context)
+{
+    dz_response *res = context;
+    size_t room = out->cap * 2 > cap ? out->cap * 2 : cap;
+    char *memory = dz_arena_alloc(&res->req->arena, room);
+    if (!memory)
+        return DZ_E_NOMEM;
+    if (out->len > 0)
+        memcpy(memory, out->data, out->len);
+    out->data = memory;
+    out->cap = room;
+    return 0;
+}
+
 int dz_send_json(dz_response *res, int status, const char *fmt, ...)
 {
+    enum { FIRST = 256 };
+    dz_buf text = {0};
+    dz_json json;
+    int rc = grow(&text, FIRST, res);
+    if (rc < 0)
+        return rc;
+    dz_json_init_grow(&json, &text, 0, grow, res);
     va_list args;
     va_start(args, fmt);
-    dz_slice text = dz_arena_vprintf(&res->req->arena, fmt, args);
+    dz_json_vformat(&json, fmt, args);
     va_end(args);
-    if (!text.ptr)
-        return DZ_E_NOMEM;
-    return dz_send_borrowed(res, status, "application/json", text);
+    rc = dz_json_finish(&json);
+    return rc < 0 ? rc : dz_send_borrowed(res, status, "application/json", dz_buf_slice(&text));
 }
 
 int dz_send_status(dz_response *res, int status)

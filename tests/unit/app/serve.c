@@ -86,7 +86,7 @@ static void show_cookie(dz_request *req, dz_response *res)
     size_t count = 0;
     while (dz_req_cookie_at(req, count, &name, &(dz_slice){0}))
         count++;
-    dz_send_json(res, 200, "%zu %.*s", count, (int)value.len, value.ptr ? value.ptr : "");
+    dz_send_json(res, 200, "[%zu,%.*s]", count, (int)value.len, value.ptr ? value.ptr : "");
 }
 
 static void sum_json(dz_request *req, dz_response *res)
