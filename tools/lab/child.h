@@ -30,7 +30,7 @@ bool dz_lab_child_wait(dz_lab_child *child, uint64_t until);
 /* Kills it if it still runs, and frees everything. */
 void dz_lab_child_end(dz_lab_child *child);
 
-/* Runs `command` (words as in words.h, no placeholders) in `cwd` for at most ten seconds. Returns
+/* Runs `command` (words as in words.h, nothing filled in) in `cwd` for at most ten seconds. Returns
  * its exit status, or a negative error; the first line it printed to stdout goes to `line`. */
 int dz_lab_capture(const char *command, const char *cwd, char *line, size_t size);
 
