@@ -89,9 +89,8 @@ static void *serve(void *arg)
     const int on = 1;
     setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     char request[8192], *buffer = malloc(ROOM);
-    ssize_t n;
     /* One request a read: a client that pipelines is not served here. */
-    while (buffer && (n = recv(client, request, sizeof request, 0)) > 0)
+    while (buffer && recv(client, request, sizeof request, 0) > 0)
         if (!answer(client, redis, buffer))
             break;
     free(buffer);

@@ -33,8 +33,10 @@ static char *make_document(void)
         seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         doc[i] = letters[(seed >> 33) % (sizeof letters - 1)];
     }
-    for (size_t i = 64; i + 64 < DOC_BYTES; i += 64)
-        memcpy(doc + i, "\",\"", 3);
+    for (size_t i = 64; i + 64 < DOC_BYTES; i += 64) { /* the next item */
+        doc[i] = doc[i + 2] = '"';
+        doc[i + 1] = ',';
+    }
     memcpy(doc, head, sizeof head - 1);
     memcpy(doc + DOC_BYTES - (sizeof tail - 1), tail, sizeof tail - 1);
     return doc;

@@ -51,7 +51,7 @@ dz_cache *dz_cache_new(size_t bytes)
     dz_cache *cache = calloc(1, sizeof *cache);
     if (!cache)
         return NULL;
-    cache->buckets = calloc(FIRST_BUCKETS, sizeof *cache->buckets);
+    cache->buckets = calloc(FIRST_BUCKETS, sizeof(entry *));
     if (!cache->buckets) {
         free(cache);
         return NULL;

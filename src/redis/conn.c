@@ -57,8 +57,11 @@ int dz_redis_conn_init(dz_redis_conn *conn, dz_loop *loop, const dz_redis_config
 
 static void free_all(dz_list *list)
 {
-    for (dz_list *link; (link = dz_list_shift(list));)
+    for (dz_list *link = list->next, *next; link != list; link = next) {
+        next = link->next;
         free(DZ_CONTAINER(link, dz_redis_cmd, link));
+    }
+    dz_list_init(list);
 }
 
 void dz_redis_conn_close(dz_redis_conn *conn)
