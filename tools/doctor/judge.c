@@ -104,8 +104,8 @@ static bool loop_blocked(const dz_loop_facts *l)
         return false;
     if (l->hung)
         return true;
-    if (l->stalls >= STALLS && l->stalled >= STALLED && l->single >= 0.5 &&
-        l->stall_gc < GC_OF_STALLS)
+    bool often = l->stalls >= STALLS || l->stalled >= 0.5;
+    if (often && l->stalled >= STALLED && l->single >= 0.5 && l->stall_gc < GC_OF_STALLS)
         return true;
     return l->utilisation >= 0.5 && l->requests >= 5 && cost_ms(l) >= DZ_PIECE_MS &&
            l->gc < 0.5 * l->utilisation;
