@@ -67,7 +67,7 @@ const cases = {
     let n = 0;
     serve(async () => {
       await sleep(5);
-      if (cache.size < 300) cache.set(n++, randomBytes(100_000).toString('hex'));
+      if (cache.size < 60) cache.set(n++, randomBytes(100_000).toString('hex'));
     });
   },
   worker_pool_light: () => { const run = pool(1, 2); serve(async () => { await sleep(10); await run(); }); },

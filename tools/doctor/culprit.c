@@ -37,6 +37,14 @@ static bool in_window(const window *w, const dz_tick *t)
     return s ? dz_is_stall(s) : true;
 }
 
+/* A tick lasts until the next one; while its thread has no core none comes, and a long gap would
+ * count as work of whatever it was at. */
+static uint64_t weight_of(const dz_tick *t)
+{
+    enum { LONGEST_NS = 4000000 };
+    return t->weight < LONGEST_NS ? t->weight : LONGEST_NS;
+}
+
 static bool is_users(const dz_frame *f)
 {
     return f->kind == DZ_FRAME_APP || f->kind == DZ_FRAME_WASM;
@@ -79,8 +87,8 @@ static void count(const dz_profile *p, const window *w, tally *t)
         const dz_tick *tick = &p->ticks[i];
         if (p->frames[p->stacks[tick->stack].frame].kind == DZ_FRAME_IDLE || !in_window(w, tick))
             continue;
-        t->all += tick->weight;
-        add_stack(p, t, tick->stack, tick->weight);
+        t->all += weight_of(tick);
+        add_stack(p, t, tick->stack, weight_of(tick));
     }
 }
 
@@ -114,11 +122,11 @@ static void neighbours(const dz_profile *p, const window *w, uint32_t culprit, u
             at = p->stacks[at].parent;
         if (!at || !in_window(w, tick))
             continue;
-        below[top] += tick->weight;
+        below[top] += weight_of(tick);
         for (at = p->stacks[at].parent; at; at = p->stacks[at].parent) {
             uint32_t frame = p->stacks[at].frame;
             if (frame != culprit && is_users(&p->frames[frame])) {
-                above[frame] += tick->weight;
+                above[frame] += weight_of(tick);
                 break;
             }
         }
@@ -193,8 +201,8 @@ double dz_facts_garbage(const dz_profile *p, const dz_js_series *series, uint64_
         dz_frame_kind kind = (dz_frame_kind)p->frames[p->stacks[tick->stack].frame].kind;
         if (kind == DZ_FRAME_IDLE || !in_window(&w, tick))
             continue;
-        all += (double)tick->weight;
-        garbage += kind == DZ_FRAME_GC ? (double)tick->weight : 0;
+        all += (double)weight_of(tick);
+        garbage += kind == DZ_FRAME_GC ? (double)weight_of(tick) : 0;
     }
     return all > 0 ? garbage / all : -1;
 }

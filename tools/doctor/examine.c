@@ -156,7 +156,7 @@ void dz_doctor_examine(dz_doctor *d)
     enum { SETTLE_MS = 300 };
     f->from = run->load_from ? run->load_from : run->started;
     f->to = run->load_to ? run->load_to : run->ended;
-    if (f->to > f->from + 5 * SETTLE_MS * DZ_MS)
+    if (f->to > f->from + SETTLE_MS * DZ_MS * 5)
         f->from += SETTLE_MS * DZ_MS; /* connecting and compiling */
     dz_window_trim(run->node_ready ? &run->node.feed : NULL, &d->outside, &f->from, &f->to);
     f->seconds = (double)(f->to - f->from) / 1e9;

@@ -93,7 +93,8 @@ static bool process_memory(const dz_process_facts *p)
 
 static bool loop_garbage(const dz_loop_facts *l)
 {
-    return l->gc >= GC_SHARE || (l->stalled >= STALLED && l->stall_gc >= GC_OF_STALLS);
+    return l->gc >= GC_SHARE || (l->gc >= GC_SHARE / 3 && l->stalls >= STALLS &&
+                                 l->stalled >= STALLED && l->stall_gc >= GC_OF_STALLS);
 }
 
 static bool loop_blocked(const dz_loop_facts *l)
@@ -103,8 +104,8 @@ static bool loop_blocked(const dz_loop_facts *l)
         return false;
     if (l->hung)
         return true;
-    if (l->stalls >= STALLS && l->stalled >= STALLED && l->single >= 0.5 &&
-        l->stall_gc < GC_OF_STALLS)
+    bool often = l->stalls >= STALLS || l->stalled >= 0.5;
+    if (often && l->stalled >= STALLED && l->single >= 0.5 && l->stall_gc < GC_OF_STALLS)
         return true;
     return l->utilisation >= 0.5 && l->requests >= 5 && cost_ms(l) >= DZ_PIECE_MS &&
            l->gc < 0.5 * l->utilisation;
@@ -200,7 +201,7 @@ static bool nothing_happened(const dz_facts *f)
 {
     uint64_t requests = (uint64_t)(f->load.known ? f->load.requests : 0);
     for (size_t i = 0; i < f->loop_count; i++) {
-        if (f->loops[i].hung || f->loops[i].stalls >= STALLS)
+        if (f->loops[i].hung || f->loops[i].stalled >= 0.2)
             return false;
         requests += f->loops[i].requests;
     }

@@ -105,6 +105,8 @@ static size_t step(sim *s, unsigned cores)
         if (!first || s->head[i]->left < first->left)
             first = s->head[i];
     }
+    if (!first) /* every connection has a job, so one is being served */
+        return SIZE_MAX;
     double rate = active > cores ? cores / active : 1, took = first->left / rate;
     double work = first->left;
     for (size_t i = 0; i < s->loops + s->workers; i++)
@@ -121,6 +123,8 @@ static void measure(sim *s, unsigned cores, uint64_t *latency, size_t requests,
     double from = 0;
     for (size_t i = 0; i < requests + warm; i++) {
         size_t connection = step(s, cores);
+        if (connection == SIZE_MAX)
+            break;
         if (i == warm)
             from = s->now;
         if (i >= warm)

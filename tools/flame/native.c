@@ -338,10 +338,10 @@ int dz_native_build(dz_native *n, dz_profile *p, const dz_profile *js)
         dz_place places[DZ_PERF_DEPTH];
         size_t depth = resolve(n, s, places);
         const dz_tick *tick = tick_at(ticks, tick_count, s->tid, s->at);
-        if (tick && is_reporter(js, tick->stack))
+        if (js && tick && is_reporter(js, tick->stack))
             continue;
-        uint32_t stack = tick ? add_mixed(n, p, js, tick, 0, places, depth)
-                              : add_native(n, p, 0, places, 0, depth);
+        uint32_t stack = js && tick ? add_mixed(n, p, js, tick, 0, places, depth)
+                                    : add_native(n, p, 0, places, 0, depth);
         dz_profile_add(p, stack, s->weight, s->at, s->tid);
     }
     for (size_t i = 0; js && i < js->line_count; i++)

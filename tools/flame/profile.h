@@ -110,9 +110,9 @@ uint64_t *dz_profile_totals(const dz_profile *profile);
 
 /* A function with all its stacks taken together. */
 typedef struct dz_hot {
-    uint32_t frame;
     uint64_t self, total; /* total counts a recursive function once */
-    uint32_t line;        /* its hottest line, 0 unknown */
+    uint32_t frame;
+    uint32_t line; /* its hottest line, 0 unknown */
 } dz_hot;
 
 /* The functions by self time, most first, marks taken together; at most `cap` into `out`. When

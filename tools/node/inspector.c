@@ -125,7 +125,8 @@ static void call(dz_inspector *in, size_t thread, enum purpose purpose, const ch
                  json_t *params)
 {
     const dz_js_thread *t = &in->threads[thread];
-    json_int_t id = (json_int_t)(thread * PURPOSES + (size_t)purpose);
+    size_t number = thread * PURPOSES + (size_t)purpose;
+    json_int_t id = (json_int_t)number;
     json_t *m = json_pack("{s:I, s:s, s:o*}", "id", id, "method", method, "params", params);
     if (!t->session[0]) {
         send_json(in, m);

@@ -171,7 +171,10 @@ static int split_words(char *text, char **words, size_t cap)
             at++;
         if (!*at)
             break;
-        char quote = *at == '\'' || *at == '"' ? *at++ : ' ', *start = at;
+        char quote = ' ';
+        if (*at == '\'' || *at == '"')
+            quote = *at++;
+        char *start = at;
         while (*at && *at != quote)
             at++;
         if (*at)

@@ -26,7 +26,7 @@ static bool overrides(const char *const *env, const char *entry)
     const char *equal = strchr(entry, '=');
     size_t len = equal ? (size_t)(equal - entry) + 1 : strlen(entry);
     for (size_t i = 0; env && env[i]; i++)
-        if (strncmp(env[i], entry, len) == 0)
+        if (strlen(env[i]) >= len && memcmp(env[i], entry, len) == 0)
             return true;
     return false;
 }

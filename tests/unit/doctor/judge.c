@@ -55,6 +55,7 @@ static void verdicts_follow_their_thresholds(void **state)
     f.loops[0].single = 1;
     assert_verdict(&f, "blocked-loop");
     f.loops[0].stall_gc = 0.8;
+    f.loops[0].gc = 0.1;
     assert_verdict(&f, "garbage-collection");
 
     healthy(&f);
