@@ -3,7 +3,8 @@ BUILD ?= build
 MESON_FLAGS ?=
 TESTS ?=
 
-.PHONY: all deps build demo check lint sanitize fuzz bench bench-load-accuracy bench-load-speed install format clean
+.PHONY: all deps build demo check lint sanitize valgrind stress fuzz bench bench-load-accuracy \
+  bench-load-speed install format clean
 
 all: build
 
@@ -30,6 +31,15 @@ lint: deps
 
 sanitize: deps
 	scripts/sanitize
+
+# The unit tests, fault injection and hello under load: no leak, no descriptor left open. Minutes.
+valgrind: deps build
+	scripts/valgrind $(BUILD)
+
+# The core under everything at once, for a minute.
+stress: deps build
+	meson compile -C $(BUILD) test-stress-stress
+	$(BUILD)/tests/stress/test-stress-stress --seconds 60
 
 fuzz: deps
 	scripts/fuzz

@@ -55,7 +55,8 @@ static void every_message_arrives_once_and_each_producers_in_order(void **state)
 static void taking_empties_and_keeps_the_order_of_one_producer(void **state)
 {
     (void)state;
-    dz_inbox box = {0};
+    dz_inbox box;
+    atomic_init(&box.top, NULL);
     dz_msg a = {0}, b = {0};
     assert_true(dz_inbox_empty(&box));
     dz_inbox_push(&box, &a);
