@@ -191,7 +191,9 @@ class Bookstore(unittest.TestCase):
             answers = wait_until(refused, "two uploads meet at the one worker")
             self.assertEqual(answers[0].getheader("Retry-After"), "1")
             self.assertEqual(self.status("GET", "/health", server=server), 200)
-            self.assertEqual(self.status("POST", PATH, HEADER + DUNE, server=server), 200)
+            # The worker that has just answered may not be waiting for work yet.
+            wait_until(lambda: self.status("POST", PATH, HEADER + DUNE, server=server) == 200,
+                       "the worker takes uploads again")
 
     def test_an_upload_under_way_is_finished_before_the_end(self):
         server = Server("examples/bookstore", "--pool", self.kind, "--drain-timeout", "60")
