@@ -24,9 +24,9 @@ outer();
 CLUSTER = """
 const cluster = require('cluster'), { Worker, isMainThread } = require('worker_threads');
 function spin(ms) { const end = Date.now() + ms; let n = 0; while (Date.now() < end) n += Math.sqrt(n); return n; }
-if (!isMainThread) (function inWorker() { spin(300); })();
-else if (cluster.isPrimary) { cluster.fork(); new Worker(__filename); (function inPrimary() { spin(300); })(); }
-else { (function inFork() { spin(300); })(); process.exit(0); }
+if (!isMainThread) (function inWorker() { spin(1500); })();
+else if (cluster.isPrimary) { cluster.fork(); new Worker(__filename); (function inPrimary() { spin(1500); })(); }
+else { (function inFork() { spin(1500); })(); process.exit(0); }
 """
 
 
