@@ -71,6 +71,7 @@ def start(folder, **popen):
 def keep(watched, report):
     """In a process of its own: Redis until the watched process ends."""
     os.setsid()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # so that what follows is cleaned up
     folder = tempfile.mkdtemp(prefix="donmaz-bench-")
     server = None
     try:
