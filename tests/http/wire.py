@@ -110,8 +110,8 @@ class Server:
         return os.listdir(f"/proc/{self.pid}/fd")
 
     def output(self):
-        self.log.seek(0)
-        return self.log.read().decode(errors="replace")
+        # Not by seek and read: the server writes at the same offset.
+        return os.pread(self.log.fileno(), 1 << 24, 0).decode(errors="replace")
 
     def cpu_seconds(self):
         with open(f"/proc/{self.pid}/stat", encoding="ascii") as file:

@@ -55,13 +55,6 @@ static void compute(dz_request *req, dz_response *res)
     atomic_fetch_sub(&inside, 1);
 }
 
-static void burn(dz_request *req, dz_response *res)
-{
-    (void)req;
-    burn_cpu(300 * DZ_MS);
-    dz_send_text(res, 200, "burnt");
-}
-
 static void address(dz_request *req, dz_response *res)
 {
     dz_send_text(res, 200, dz_req_ip(req));
@@ -77,7 +70,6 @@ static dz_app *make(void)
     dz_post(app, "/length", body_length);
     dz_all(app, "/hold", hold);
     dz_get(app, "/compute", compute);
-    dz_get(app, "/burn", burn);
     dz_get(app, "/forever", sleep_forever);
     dz_get(app, "/ip", address);
     dz_blocking(dz_get(app, "/worker/ip", address));
@@ -165,23 +157,6 @@ static void a_send_for_which_the_kernel_had_no_memory_is_tried_again(void **stat
         assert_reply(hear(fd), 200, "hello");
         close(fd);
     }
-    serve_end(app);
-}
-
-static void a_long_handler_does_not_use_up_the_idle_time_that_follows(void **state)
-{
-    (void)state;
-    dz_app *app = make();
-    set(app, "rescue-after", "0");
-    set(app, "idle-timeout", "250ms");
-    unsigned port = serve(app);
-    int fd = connect_to(port);
-    say(fd, GET("/burn") GET("/burn"));
-    assert_reply(hear(fd), 200, "burnt");
-    assert_reply(hear(fd), 200, "burnt");
-    struct pollfd ready = {.fd = fd, .events = POLLIN};
-    assert_int_equal(poll(&ready, 1, 20), 0); /* still open */
-    close(fd);
     serve_end(app);
 }
 
@@ -455,7 +430,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_reply_that_a_client_takes_slowly_outlives_the_idle_timeout),
         cmocka_unit_test(a_reader_that_takes_nothing_is_cut_though_another_deadline_passed_first),
         cmocka_unit_test(a_send_for_which_the_kernel_had_no_memory_is_tried_again),
-        cmocka_unit_test(a_long_handler_does_not_use_up_the_idle_time_that_follows),
         cmocka_unit_test(a_connection_that_says_nothing_is_closed),
         cmocka_unit_test(a_client_that_is_refused_in_mid_upload_can_finish_and_read_the_refusal),
         cmocka_unit_test(a_client_gone_in_mid_request_is_noticed_and_nothing_is_left),
