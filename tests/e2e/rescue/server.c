@@ -1,4 +1,4 @@
-/* server.c: handlers that misbehave.
+/* server.c: handlers that misbehave. Those that take long print "begun" first.
  *
  *   GET /                 "hello"
  *   GET /compute/:ms      burns that much CPU, then "computed"
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static unsigned long number(dz_request *req, const char *name)
 {
@@ -19,6 +20,13 @@ static unsigned long number(dz_request *req, const char *name)
     dz_slice value = dz_req_param(req, name);
     memcpy(text, value.ptr, value.len < sizeof text - 1 ? value.len : sizeof text - 1);
     return strtoul(text, NULL, 10);
+}
+
+/* Tells the test that a handler runs. */
+static void begin(void)
+{
+    ssize_t n = write(STDERR_FILENO, "begun\n", 6);
+    (void)n;
 }
 
 static void hello(dz_request *req, dz_response *res)
@@ -29,6 +37,7 @@ static void hello(dz_request *req, dz_response *res)
 
 static void compute(dz_request *req, dz_response *res)
 {
+    begin();
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     long long until =
@@ -44,6 +53,7 @@ static volatile bool never;
 static void forever(dz_request *req, dz_response *res)
 {
     (void)req;
+    begin();
     while (!never)
         ;
     dz_send_text(res, 200, "unreachable");
@@ -51,6 +61,7 @@ static void forever(dz_request *req, dz_response *res)
 
 static void nap(dz_request *req, dz_response *res)
 {
+    begin();
     dz_sleep(number(req, "ms"));
     dz_send_text(res, 200, "slept");
 }
