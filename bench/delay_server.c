@@ -3,8 +3,9 @@
  *   delay_server PORT_FILE TRUTH_FILE
  *
  * The delay of each request follows a fixed pattern: of a thousand, 600 take 1 ms, 200 take 2 ms,
- * 150 take 4 ms, 35 take 8 ms, 10 take 16 ms and 5 take 32 ms, in an order that repeats after all. On SIGTERM it writes
- * the nanoseconds between each request's arrival and its answer to TRUTH_FILE, one a line.
+ * 150 take 4 ms, 35 take 8 ms, 10 take 16 ms and 5 take 32 ms, in an order that repeats after all.
+ * On SIGTERM it writes the nanoseconds between each request's arrival and its answer to TRUTH_FILE,
+ * one a line.
  *
  * It never sleeps: so a request is seen, and its time is noticed, within a microsecond, and what
  * the load generator reports beyond that is the network and the generator's own error. One request

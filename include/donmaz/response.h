@@ -45,8 +45,8 @@ DZ_API int dz_send_borrowed(dz_response *res, int status, const char *type, dz_s
 DZ_API int dz_send_buf(dz_response *res, int status, const char *type, dz_buf *body);
 
 /* application/json from a printf-like format that knows JSON (dz_json_format): %s is a whole string
- * with its quotes, escaped; inside quotes it is escaped text. No argument can break out of its place.
- * DZ_E_INVALID: a conversion that it does not have. */
+ * with its quotes, escaped; inside quotes it is escaped text. No argument can break out of its
+ * place. DZ_E_INVALID: a conversion that it does not have. */
 DZ_API int dz_send_json(dz_response *res, int status, const char *fmt, ...) DZ_PRINTF(3, 4);
 
 /* A status with the body {"error": reason, "message": text of `error`}; `error` 0: no message. */
