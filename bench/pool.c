@@ -26,7 +26,8 @@ static int compare(const void *a, const void *b)
 static double median_us(void)
 {
     qsort(times, trips, sizeof times[0], compare);
-    return (double)times[trips / 2] / 1e3;
+    size_t middle = trips / 2;
+    return (double)times[middle] / 1e3;
 }
 
 /* --- futex ping-pong --- */
@@ -157,7 +158,7 @@ static void measure(const char *name, dz_isolation isolation)
         double trip = median_us();
         double took = run_fibers(false);
         printf("%-9s futex p50 %6.2f us   task p50 %6.2f us (%.2f x)   %8.0f tasks/s\n", name,
-               futex, trip, trip / futex, (double)(trips / FIBERS * FIBERS) / took);
+               futex, trip, trip / futex, (double)(trips - trips % FIBERS) / took);
     }
     dz_pool_free(pool);
     dz_msg msg = {.fn = stop};

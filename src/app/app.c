@@ -365,7 +365,7 @@ int dz_core_listen(const dz_core *core, unsigned *port)
     freeaddrinfo(found);
     if (fd < 0)
         return rc;
-    struct sockaddr_storage bound;
+    struct sockaddr_storage bound = {0};
     socklen_t len = sizeof bound;
     if (getsockname(fd, (struct sockaddr *)&bound, &len) == 0)
         *port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port

@@ -324,7 +324,7 @@ static const char *from_environment(const char *name)
     char variable[64] = "DONMAZ_";
     size_t len = strlen(variable);
     for (; *name && len < sizeof variable - 1; name++)
-        variable[len++] = *name == '-' ? '_' : (char)toupper((unsigned char)*name);
+        variable[len++] = (char)(*name == '-' ? '_' : toupper((unsigned char)*name));
     variable[len] = '\0';
     const char *value = getenv(variable);
     return value && *value ? value : NULL; /* empty, as composition files leave it: not set */

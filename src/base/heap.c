@@ -62,7 +62,7 @@ int dz_heap_reserve(dz_heap *heap, size_t count)
         return 0;
     size_t cap = heap->cap ? heap->cap : FIRST_CAP;
     while (cap < count) {
-        if (cap > SIZE_MAX / 2 / sizeof *heap->nodes)
+        if (cap > SIZE_MAX / 2 / sizeof(void *))
             return DZ_E_NOMEM;
         cap *= 2;
     }

@@ -80,7 +80,7 @@ static size_t take_sized(dz_conn *conn, dz_body *body, char *out, size_t room)
 {
     dz_slice have = buffered(conn);
     size_t n = least(body->left, room);
-    if (have.len > 0) {
+    if (have.ptr && have.len > 0) {
         n = least(n, have.len);
         memcpy(out, have.ptr, n);
         conn->in_start += (uint32_t)n;

@@ -74,11 +74,12 @@ static bool make_room(dz_conn *conn)
     }
     if (conn->in_cap > conn->home->server->options.head.head_max + 64U)
         return false; /* the parser has refused such a head already */
-    char *grown = realloc(conn->in, (size_t)conn->in_cap * 2);
+    uint32_t cap = conn->in_cap < IN_FIRST ? IN_FIRST : conn->in_cap * 2;
+    char *grown = realloc(conn->in, cap);
     if (!grown)
         return false;
     conn->in = grown;
-    conn->in_cap *= 2;
+    conn->in_cap = cap;
     return true;
 }
 

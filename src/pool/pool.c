@@ -236,6 +236,12 @@ bool dz_pool_withdraw(dz_pool *pool, dz_job *job)
     return waited;
 }
 
+/* With the lock held: workers that run, or results on their way to a loop. */
+static bool in_use(const dz_pool *pool)
+{
+    return pool->threads > 0 || !dz_list_empty(&pool->tasks);
+}
+
 void dz_pool_close(dz_pool *pool, uint64_t timeout_ns)
 {
     if (!pool)
@@ -246,7 +252,7 @@ void dz_pool_close(dz_pool *pool, uint64_t timeout_ns)
     pthread_mutex_lock(&pool->lock);
     pool->closing = true;
     pthread_cond_broadcast(&pool->work);
-    while (pool->threads > 0 && in_time) {
+    while (in_use(pool) && in_time) {
         if (limited)
             in_time = pthread_cond_timedwait(&pool->ended, &pool->lock, &until) != ETIMEDOUT;
         else
@@ -257,7 +263,7 @@ void dz_pool_close(dz_pool *pool, uint64_t timeout_ns)
         dz_pool_cancel_tasks(pool);
         pthread_mutex_lock(&pool->lock);
     }
-    while (pool->threads > 0)
+    while (in_use(pool))
         pthread_cond_wait(&pool->ended, &pool->lock);
     bury(pool);
     pthread_mutex_unlock(&pool->lock);

@@ -291,10 +291,14 @@ static void finish(dz_loop *loop, dz_task *task)
     }
     detach_cancel(task);
     detach_fiber(task);
-    pthread_mutex_lock(&task->pool->lock);
-    dz_list_remove(&task->all);
-    pthread_mutex_unlock(&task->pool->lock);
     task->finished = true;
+    /* The pool may be gone once the last of its tasks is off the list: see dz_pool_close. */
+    dz_pool *pool = task->pool;
+    pthread_mutex_lock(&pool->lock);
+    dz_list_remove(&task->all);
+    if (dz_list_empty(&pool->tasks))
+        pthread_cond_broadcast(&pool->ended);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 /* Lets the owner go on, with the news whether there is nothing more to come. */

@@ -24,9 +24,10 @@ outer();
 CLUSTER = """
 const cluster = require('cluster'), { Worker, isMainThread } = require('worker_threads');
 function spin(ms) { const end = Date.now() + ms; let n = 0; while (Date.now() < end) n += Math.sqrt(n); return n; }
-if (!isMainThread) (function inWorker() { spin(1500); })();
-else if (cluster.isPrimary) { cluster.fork(); new Worker(__filename); (function inPrimary() { spin(1500); })(); }
-else { (function inFork() { spin(1500); })(); process.exit(0); }
+function turns(work) { const end = Date.now() + 3000; (function turn() { work(); if (Date.now() < end) setTimeout(turn, 5); })(); }
+if (!isMainThread) turns(function inWorker() { spin(20); });
+else if (cluster.isPrimary) { cluster.fork(); new Worker(__filename); turns(function inPrimary() { spin(20); }); }
+else { turns(function inFork() { spin(20); }); setTimeout(() => process.exit(0), 3500); }
 """
 
 
@@ -80,7 +81,7 @@ class Flame(unittest.TestCase):
 
     def test_names_the_function_with_its_file_and_line(self):
         script = self.path("busy.js", BUSY)
-        report = self.report("--no-native", "--", NODE, script)
+        report = self.report("--no-native", "-n", "1000", "--", NODE, script)
         inner = next(f for f in report["hottest"] if f["name"] == "inner")
         self.assertEqual((inner["file"], inner["line"], inner["kind"]),
                          (os.path.realpath(script), 2, "app"))
@@ -104,7 +105,7 @@ class Flame(unittest.TestCase):
                                     "Date.now() + 200; while (Date.now() < end); }\nwork(); "
                                     "if (process.title !== 'mine') process.exit(9);")
         self.env["NODE_OPTIONS"] = "--title=mine"
-        report = self.report("--no-native", "--", NODE, script)
+        report = self.report("--no-native", "-n", "1000", "--", NODE, script)
         self.assertIn("work", self.names(report))
 
     def test_interrupting_a_script_that_never_returns_yields_a_graph(self):
