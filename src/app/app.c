@@ -365,11 +365,14 @@ int dz_core_listen(const dz_core *core, unsigned *port)
     freeaddrinfo(found);
     if (fd < 0)
         return rc;
-    struct sockaddr_storage bound = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in ip4;
+        struct sockaddr_in6 ip6;
+    } bound = {.any.sa_family = AF_UNSPEC};
     socklen_t len = sizeof bound;
-    if (getsockname(fd, (struct sockaddr *)&bound, &len) == 0)
-        *port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
-                                                  : ((struct sockaddr_in *)&bound)->sin_port);
+    if (getsockname(fd, &bound.any, &len) == 0)
+        *port = ntohs(bound.any.sa_family == AF_INET6 ? bound.ip6.sin6_port : bound.ip4.sin_port);
     return fd;
 }
 
