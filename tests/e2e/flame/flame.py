@@ -21,12 +21,13 @@ function inner(ms) { const end = process.cpuUsage().user + ms * 1000;
 function outer() { inner(300); }
 outer();
 """
+# Each lives until the end: the profile of a worker thread that ends before is lost (docs/flame.md).
 CLUSTER = """
 const cluster = require('cluster'), { Worker, isMainThread } = require('worker_threads');
 function spin(ms) { const end = Date.now() + ms; let n = 0; while (Date.now() < end) n += Math.sqrt(n); return n; }
 function turns(work) { const end = Date.now() + 3000; (function turn() { work(); if (Date.now() < end) setTimeout(turn, 5); })(); }
-if (!isMainThread) turns(function inWorker() { spin(20); });
-else if (cluster.isPrimary) { cluster.fork(); new Worker(__filename); turns(function inPrimary() { spin(20); }); }
+if (!isMainThread) { setInterval(() => {}, 1e6); turns(function inWorker() { spin(20); }); }
+else if (cluster.isPrimary) { cluster.fork(); new Worker(__filename); turns(function inPrimary() { spin(20); }); setTimeout(() => process.exit(0), 4500); }
 else { turns(function inFork() { spin(20); }); setTimeout(() => process.exit(0), 3500); }
 """
 
