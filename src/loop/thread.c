@@ -1,5 +1,7 @@
 #include "loop/runtime.h"
 
+#include "base/slice.h"
+
 #include <donmaz/error.h>
 
 #include <signal.h>
@@ -9,6 +11,12 @@
 #include <unistd.h>
 
 enum { ALT_STACK = 32 << 10, THREAD_STACK = 256 << 10, KEEP_STANDBY = 4 };
+
+/* Light and heavy handlers that share a core take turns this often. The kernel's own slices (about
+ * 3 ms) and its tick (1 to 10 ms) are of a light handler's length: one that meets a heavy one would
+ * take anything from its own time to three times as long. Shorter costs switches, and gives nothing
+ * that a client could see. */
+static const uint64_t SLICE_NS = DZ_MS / 2;
 
 static __thread dz_thread *self __attribute__((tls_model("initial-exec")));
 
@@ -40,6 +48,7 @@ void dz_thread_enter(dz_thread *thread)
 {
     self = thread;
     atomic_store(&thread->id, gettid());
+    (void)dz_thread_slice(SLICE_NS); /* a refusal leaves the kernel's slices */
     set_alt_stack(thread);
 }
 
