@@ -3,9 +3,12 @@
 #include "rig.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 /* --- clocks that stand still: a thread that is ready but gets no core --- */
 
@@ -311,6 +314,7 @@ static void without_a_thread_the_stall_is_counted_and_rescue_works_again_later(v
 /* --- priority --- */
 
 static _Atomic int nice_seen;
+static _Atomic pid_t demoted_thread;
 static int base_nice;
 
 static void compute_until_demoted(dz_fiber *fiber)
@@ -322,6 +326,7 @@ static void compute_until_demoted(dz_fiber *fiber)
     while (getpriority(PRIO_PROCESS, id) == base_nice && dz_now() < deadline)
         ;
     atomic_store(&nice_seen, getpriority(PRIO_PROCESS, id));
+    atomic_store(&demoted_thread, (pid_t)id);
     atomic_fetch_sub(&computing, 1);
 }
 
@@ -335,6 +340,44 @@ static bool every_thread_has_base_nice(void)
             all &= getpriority(PRIO_PROCESS, (id_t)atoi(entry->d_name)) == base_nice;
     closedir(folder);
     return all;
+}
+
+/* For the calling thread and those it starts: whether they may raise a priority. */
+static void may_raise_priority(bool may)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+    assert_int_equal(syscall(SYS_capget, &header, data), 0);
+    const uint32_t bit = 1U << CAP_SYS_NICE;
+    data[0].effective =
+        may ? data[0].effective | (data[0].permitted & bit) : data[0].effective & ~bit;
+    assert_int_equal(syscall(SYS_capset, &header, data), 0);
+    const struct rlimit none = {0};
+    assert_int_equal(setrlimit(RLIMIT_NICE, &none), 0);
+}
+
+static void without_privilege_a_demoted_thread_ends_and_a_fresh_one_stands_by(void **state)
+{
+    (void)state;
+    may_raise_priority(false);
+    base_nice = getpriority(PRIO_PROCESS, 0);
+    dz_runtime_options options = usual();
+    options.demote_after_ns = 5 * DZ_MS;
+    options.demote_nice = 3;
+    dz_runtime *runtime = rig_new(options);
+    for (int i = 0; i < 3; i++) {
+        rig_fiber it = {0};
+        rig_start(&runtime->loops[0], &it, compute_until_demoted);
+        wait_until(atomic_load(&computing) == 1);
+        rig_call_on(&runtime->loops[0], nothing, NULL);
+        wait_until(atomic_load(&it.done) == 1);
+        assert_int_equal(atomic_load(&nice_seen), base_nice + 3);
+        wait_until(tgkill(getpid(), atomic_load(&demoted_thread), 0) < 0 && errno == ESRCH);
+        assert_true(every_thread_has_base_nice());
+    }
+    assert_int_equal(atomic_load(&stats(runtime)->rescues_failed), 0);
+    rig_free(runtime);
+    may_raise_priority(true);
 }
 
 static void a_heavy_handlers_thread_is_demoted_and_never_carries_a_loop_so(void **state)
@@ -554,6 +597,7 @@ int main(void)
         cmocka_unit_test(at_the_cap_a_handler_is_left_where_it_is_and_counted_once),
         cmocka_unit_test(without_a_thread_the_stall_is_counted_and_rescue_works_again_later),
         cmocka_unit_test(a_heavy_handlers_thread_is_demoted_and_never_carries_a_loop_so),
+        cmocka_unit_test(without_privilege_a_demoted_thread_ends_and_a_fresh_one_stands_by),
         cmocka_unit_test(a_rescued_handler_keeps_its_priority_until_it_has_used_enough_cpu),
         cmocka_unit_test(an_idle_process_makes_no_wake_ups),
         cmocka_unit_test(a_handler_can_pin_the_loop_only_while_its_thread_has_it),
