@@ -77,6 +77,7 @@ dz_app *dz_app_new(void)
     dz_list_init(&core->groups);
     core->router = router;
     core->listen_fd = core->adopt_fd = -1;
+    dz_spread_init(&core->spread);
     dz_settings_init(&core->settings);
     init_builtin(core, &core->not_found, "(no route)");
     init_builtin(core, &core->not_allowed, "(method not allowed)");
@@ -119,6 +120,7 @@ void dz_app_free(dz_app *app)
         core->user_options = next;
     }
     dz_router_free(core->router);
+    dz_spread_destroy(&core->spread);
     free(core);
     free_view(app);
 }
@@ -419,7 +421,11 @@ static int make_pools(dz_core *core)
     core->medium = dz_pool_new(&options);
     options.nice = (int)core->settings.demote_nice;
     core->heavy = dz_pool_new(&options);
-    return core->medium && core->heavy ? 0 : DZ_E_NOMEM;
+    if (!core->medium || !core->heavy)
+        return DZ_E_NOMEM;
+    dz_pool_spread(core->medium, &core->spread, DZ_SPREAD_LIGHT);
+    dz_pool_spread(core->heavy, &core->spread, DZ_SPREAD_LOWERED);
+    return 0;
 }
 
 /* The routes that answer without a match run the app's own middleware, as it is now. */

@@ -46,6 +46,7 @@ typedef struct dz_core {
     dz_runtime *runtime;
     dz_server *server;
     dz_pool *medium, *heavy;       /* run the handlers of learned and blocking routes */
+    dz_spread spread;              /* of those two */
     int listen_fd;                 /* given by a supervisor, else -1 */
     int adopt_fd;                  /* where a supervisor sends connected sockets, else -1 */
     _Atomic uint64_t *given_back;  /* see dz_server_adopt_from */

@@ -78,6 +78,12 @@ dz_pool *dz_pool_new(const dz_pool_options *options)
     return pool;
 }
 
+void dz_pool_spread(dz_pool *pool, dz_spread *spread, dz_spread_kind kind)
+{
+    pool->spread = spread;
+    pool->spread_kind = kind;
+}
+
 /* With the lock held: the job to run next, NULL when none waits. */
 static dz_job *take_job(dz_pool *pool)
 {
@@ -123,7 +129,12 @@ static void run_job(dz_pool *pool, dz_job *job)
 {
     uint64_t start = dz_now();
     dz_histogram_record_shared(pool->wait_ns, start - job->submitted);
+    dz_spread_member member;
+    if (pool->spread)
+        dz_spread_enter(pool->spread, pool->spread_kind, &member);
     job->run(job); /* and may be gone after this */
+    if (pool->spread)
+        dz_spread_leave(pool->spread, &member);
     uint64_t took = dz_now() - start;
     dz_histogram_record_shared(pool->run_ns, took);
     atomic_fetch_add_explicit(&pool->busy_ns, took, memory_order_relaxed);

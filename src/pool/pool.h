@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "loop/runtime.h"
 #include "metrics/histogram.h"
+#include "pool/spread.h"
 
 #include <donmaz/pool.h>
 
@@ -47,11 +48,17 @@ struct dz_pool {
     dz_pool_task *registered;
     size_t registered_count;
     dz_zygote *zygote; /* with processes */
+    dz_spread *spread; /* NULL: the kernel alone says where workers run */
+    dz_spread_kind spread_kind;
 
     _Atomic uint64_t completed, failed, cancelled, timed_out, crashed, refused, busy_ns;
     dz_histogram *wait_ns, *run_ns;
     uint64_t window_start, window_busy; /* of the last dz_pool_get_stats; under lock */
 };
+
+/* Before the first job: workers that run are kept on different cores, together with those of other
+ * pools that share `spread`, which must outlive the pool. */
+void dz_pool_spread(dz_pool *pool, dz_spread *spread, dz_spread_kind kind);
 
 /* Any thread. The job runs on a worker; first in first out within a priority. DZ_E_QUEUE_FULL,
  * DZ_E_NO_THREAD (there is no worker and none can be started), DZ_E_SHUTDOWN: not taken. */
