@@ -221,6 +221,10 @@ static void finish(reader *r, dz_lab_experiment *x)
         check_metric(r, x, x->table[i].metric, x->table[i].phase, x->table[i].path);
     for (unsigned i = 0; i < x->checks_count; i++) {
         check_path(r, "path", x->checks[i].path);
+        for (unsigned h = 0; h < x->checks[i].headers_count; h++)
+            if (!strchr(x->checks[i].headers[h], ':'))
+                fail(r, "headers", x->checks[i].headers[h],
+                     "a header is 'Name: value', unlike '%s'", x->checks[i].headers[h]);
         x->checks[i].status = count_of(r, "status", x->checks[i].status_text, 200, 599);
     }
     if (x->best.stacks) {

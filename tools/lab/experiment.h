@@ -65,6 +65,8 @@ typedef struct dz_lab_row {
 /* A request whose answer every stack must give alike before anything is measured. */
 typedef struct dz_lab_check {
     char *path, *body, *type;
+    char **headers; /* "Name: value": exactly the end-to-end fields it has; a value of * is any */
+    unsigned headers_count;
     unsigned status;
     char *status_text;
 } dz_lab_check;

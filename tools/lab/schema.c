@@ -91,6 +91,7 @@ static const cyaml_schema_field_t check_fields[] = {
     TEXT("path", dz_lab_check, path),
     OPTIONAL_TEXT("body", dz_lab_check, body),
     OPTIONAL_TEXT("type", dz_lab_check, type),
+    LIST("headers", dz_lab_check, headers, &text_value, 0),
     OPTIONAL_TEXT("status", dz_lab_check, status_text),
     CYAML_FIELD_END,
 };
