@@ -182,6 +182,7 @@ static int conclude(const dz_lab_bench *bench, json_t *document, const options *
     dz_lab_print_tables(document, out, width_of(out));
     unsigned broken = dz_lab_judge(x, document, out);
     bool written = write_outputs(document, o, json);
+    fflush(stdout); /* so that what follows stands behind the tables */
     if (!complete && json && !is_stdout(json))
         fprintf(stderr, "%s: not complete; go on with: donmaz lab run %s%s --resume %s\n", TOOL,
                 x->file, o->quick ? " --quick" : "", json);

@@ -21,7 +21,6 @@
 #include <string.h>
 #include <time.h>
 
-#define SETTLE     (500 * DZ_MS) /* a server that is ready may still be loading */
 #define CHATTER    1000000       /* bytes printed while measured that are worth a warning */
 #define STEAL_MAX  1.0           /* percent of the machine's time taken by its host */
 #define OTHERS_MAX 5.0           /* percent of the machine's time taken by other programs */
@@ -210,7 +209,7 @@ static int measure_running(session *s, const dz_lab_stack *stack, dz_lab_running
     if (dz_lab_stack_check(s->bench, running, why) < 0)
         return -1;
     progress(s, stack->name, "idle");
-    pause_until(dz_now() + SETTLE);
+    pause_until(dz_now() + s->bench->experiment->settle);
     json_object_set_new(run, "rss_idle_kb", json_integer(idle_rss(running)));
     return measure_phases(s, stack, running, phases, why);
 }

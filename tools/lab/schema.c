@@ -123,6 +123,7 @@ static const cyaml_schema_field_t experiment_fields[] = {
     OPTIONAL_TEXT("root", dz_lab_experiment, root),
     OPTIONAL_TEXT("repeats", dz_lab_experiment, repeats_text),
     OPTIONAL_TEXT("startups", dz_lab_experiment, startups_text),
+    OPTIONAL_TEXT("settle", dz_lab_experiment, settle_text),
     LIST("phases", dz_lab_experiment, phases, &phase_value, 1),
     LIST("stacks", dz_lab_experiment, stacks, &stack_value, 1),
     LIST("table", dz_lab_experiment, table, &row_value, 0),

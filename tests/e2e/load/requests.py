@@ -231,10 +231,10 @@ class Timing(LoadTest):
     def test_waiting_for_ones_turn_is_never_service_time(self):
         server = self.serve_counting()
         for extra in ([], ["--open"]):
-            result = load_json("-c", 50, "-R", 20, "-d", "2s", *extra, server.url())
+            result = load_json("-c", 50, "-R", 40, "-d", "1s", *extra, server.url())
             self.assertLessEqual(result.json["requests"]["total"], 41)
             self.assertGreater(result.json["requests"]["total"], 30)
-            # 50 connections at 20 a second: one sends every 2.5 s, and none waits.
+            # 50 connections at 40 a second: one sends every 1.25 s, and none waits.
             self.assertLess(result.json["latencyUncorrected"]["p50"], 100)
             self.assertLess(result.json["latency"]["p50"], 100)
 
