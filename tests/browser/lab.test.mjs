@@ -12,8 +12,8 @@ const EXPERIMENT = `title: A try of <b>markup</b> & "quotes" </script><script>wi
 startups: 1
 settle: 0s
 phases:
-  - {name: first, duration: 500ms, endpoints: [{path: /fast, connections: 2}]}
-  - {name: both, duration: 500ms, endpoints: [{path: /fast}, {path: /slow}]}
+  - {name: first, duration: 300ms, endpoints: [{path: /fast, connections: 2}]}
+  - {name: both, duration: 300ms, endpoints: [{path: /fast}, {path: /slow}]}
 stacks:
   - {name: one a, command: 'python3 SERVER --host {{host}} --port {{port}}', ready: {http: /health}}
   - {name: one b, command: 'python3 SERVER --host {{host}} --port {{port}}', ready: {http: /health}}

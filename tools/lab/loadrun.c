@@ -4,7 +4,8 @@
 #include "interrupt.h"
 #include "latency.h"
 #include "machine.h"
-#include "proctree.h"
+
+#include "target/proctree.h"
 
 #include <base/clock.h>
 #include <donmaz/error.h>

@@ -6,10 +6,11 @@
 #include "interrupt.h"
 #include "loadrun.h"
 #include "machine.h"
-#include "proctree.h"
 #include "result.h"
 
 #include "common/terminal.h"
+
+#include "target/proctree.h"
 
 #include <base/clock.h>
 #include <donmaz/error.h>
@@ -21,9 +22,9 @@
 #include <string.h>
 #include <time.h>
 
-#define CHATTER    1000000       /* bytes printed while measured that are worth a warning */
-#define STEAL_MAX  1.0           /* percent of the machine's time taken by its host */
-#define OTHERS_MAX 5.0           /* percent of the machine's time taken by other programs */
+#define CHATTER    1000000 /* bytes printed while measured that are worth a warning */
+#define STEAL_MAX  1.0     /* percent of the machine's time taken by its host */
+#define OTHERS_MAX 5.0     /* percent of the machine's time taken by other programs */
 
 typedef struct session {
     const dz_lab_bench *bench;
