@@ -276,6 +276,7 @@ class Arguments(LoadTest):
                            (["--open", "http://h/"], "--open needs a rate: -R NUM"),
                            (["-R", "1e9", "http://h/"], "-R must be between 0.001 and 10000000"),
                            (["-b", "x", "-i", "y", "http://h/"], "only one of -b, -i and -F"),
+                           (["-R", "10", "-r", "1", "http://h/"], "-r one for each: not both"),
                            (["ftp://h/"], "only http:// and https:// are spoken"),
                            (["http://h:99999/"], "the port must be a number from 1 to 65535"),
                            (["http://[::1/"], "an IPv6 address needs its closing ']'"),

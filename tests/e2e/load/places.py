@@ -155,6 +155,14 @@ class Started(LoadTest):
         with self.assertRaises(ProcessLookupError):
             os.kill(pid, 0)
 
+    def test_a_command_that_prints_megabytes_loses_no_results(self):
+        program = PROGRAM.replace("Server(answering())",
+                                  "Server(answering(OK, lambda _: print('x' * 100000, flush=True)))")
+        result = load_json("-c", 2, "-a", 40, "/", "--", sys.executable, "-c", program)
+        self.assertEqual(result.status, 0, result.err[:300])
+        self.assertEqual(result.json["requests"]["total"], 40)
+        self.assertGreaterEqual(result.err.count("x"), 40 * 100000)
+
     def test_a_command_that_ends_at_once_is_one_clear_line(self):
         result = load("/x", "--", sys.executable, "-c", "raise SystemExit(7)")
         self.assertEqual(result.status, 3)
