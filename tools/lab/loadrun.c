@@ -215,7 +215,8 @@ static void note_others(json_t *result, const usage *u)
                   json_number_value(json_object_get(result, "client_cpu_percent"));
     if (u->last_ticks.total <= u->first_ticks.total || wall <= 0)
         return;
-    double others = 100 * busy / total - ours / cores;
+    double steal = dz_lab_steal_percent(u->first_ticks, u->last_ticks); /* warned of by itself */
+    double others = 100 * busy / total - steal - ours / cores;
     json_object_set_new(result, "others_cpu_percent", json_real(others > 0 ? others : 0));
 }
 

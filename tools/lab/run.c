@@ -159,9 +159,7 @@ static json_int_t idle_rss(const dz_lab_running *running)
 static void note_steal(session *s, const char *stack, dz_lab_ticks before)
 {
     char text[300];
-    dz_lab_ticks after = dz_lab_ticks_now();
-    double total = (double)(after.total - before.total);
-    double steal = total > 0 ? 100 * (double)(after.steal - before.steal) / total : 0;
+    double steal = dz_lab_steal_percent(before, dz_lab_ticks_now());
     if (steal <= STEAL_MAX)
         return;
     snprintf(text, sizeof text,
