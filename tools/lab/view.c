@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+enum { STACKS_ABREAST = 6 }; /* columns of a Markdown table */
 enum { WARNINGS = 4 }; /* as many are printed below the table; a document may hold one a stack */
 
 static const char *text_of(json_t *object, const char *key)
@@ -143,6 +144,24 @@ static int print_group(json_t *document, const group *g, FILE *out, bool markdow
     return rc;
 }
 
+/* Markdown has no width to keep to, but a column for each of many stacks can't be read: a line. */
+static int print_by_stack(json_t *document, const group *g, FILE *out)
+{
+    size_t i;
+    json_t *row, *rows = json_object_get(document, "table");
+    dz_table *table = dz_table_new(json_array_size(rows) + 1);
+    dz_table_head(table, "stack", DZ_LEFT);
+    json_array_foreach(rows, i, row) dz_table_head(table, dz_lab_row_label(row).text, DZ_RIGHT);
+    for (size_t s = 0; s < g->count; s++) {
+        dz_table_cell(table, "%s", text_of(g->stacks[s], "name"));
+        json_array_foreach(rows, i, row)
+            dz_table_cell(table, "%s", dz_lab_row_figure(row, g->stacks[s], 1).text);
+    }
+    int rc = table ? dz_table_print_markdown(table, out) : DZ_E_NOMEM;
+    dz_table_free(table);
+    return rc;
+}
+
 /* Prints the stacks in as few tables as fit, preferring to break where the first word changes. */
 static int print_groups(json_t *document, FILE *out, size_t width)
 {
@@ -241,7 +260,9 @@ int dz_lab_print_markdown(json_t *document, FILE *out)
     fputc('\n', out);
     json_array_foreach(json_object_get(document, "stacks"), i,
                        stack) if (measured(stack) && g.count < 64) g.stacks[g.count++] = stack;
-    int rc = g.count > 0 ? print_group(document, &g, out, true) : 0;
+    int rc = g.count > STACKS_ABREAST ? print_by_stack(document, &g, out)
+             : g.count > 0            ? print_group(document, &g, out, true)
+                                      : 0;
     if (rc == 0)
         rc = dz_lab_print_endpoints(document, out, true);
     fputc('\n', out);

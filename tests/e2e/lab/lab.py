@@ -176,6 +176,19 @@ class Running(Lab):
         self.assertIn("out.csv", os.listdir(self.folder))
         self.assertGreater((self.folder / "out.html").stat().st_size, 10000)
 
+    def test_many_stacks_are_lines_in_markdown(self):
+        phase = "  - {name: only, duration: 50ms, endpoints: [{path: /fast}]}\n"
+        self.run_lab(self.write(self.server("s0"), phase), "--json", "out.json")
+        run = json.loads((self.folder / "out.json").read_text())
+        names = [f"s{i}" for i in range(7)]
+        run["runs"] = [{**run["runs"][0], "stack": name} for name in names]
+        (self.folder / "all.json").write_text(json.dumps(run))
+        path = self.write("".join(map(self.server, names)), phase)
+        self.run_lab(path, "--resume", "all.json", "--md", "out.md")  # nothing is left to measure
+        markdown = (self.folder / "out.md").read_text()
+        for name in names:
+            self.assertRegex(markdown, rf"(?m)^\| {name} \| ([\d.-]+ \| ?)+$")
+
     def test_a_phase_of_one_endpoint_needs_no_table_of_endpoints(self):
         result = self.run_lab(self.write(self.server("a")))
         self.assertNotIn("Each endpoint", result.stdout)
