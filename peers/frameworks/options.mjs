@@ -13,4 +13,6 @@ export function options() {
   return { host: values.host, port: Number(values.port) };
 }
 
+// What Express and Fastify say by themselves, and so all must.
 export const TEXT = 'text/plain; charset=utf-8';
+export const JSON_TYPE = 'application/json; charset=utf-8';

@@ -26,7 +26,7 @@ func main() {
 		body, _ := json.Marshal(struct {
 			Hello string `json:"hello"`
 		}{"world"})
-		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		w.Write(body)
 	})
 	mux.HandleFunc("GET /users/{id}", func(w http.ResponseWriter, r *http.Request) {

@@ -10,9 +10,10 @@ const [donmaz, labTests, web] = process.argv.slice(2).map((a) => path.resolve(a)
 
 const EXPERIMENT = `title: A try of <b>markup</b> & "quotes" </script><script>window.broken = true</script>
 startups: 1
+settle: 0s
 phases:
-  - {name: first, duration: 900ms, endpoints: [{path: /fast, connections: 2}]}
-  - {name: both, duration: 900ms, endpoints: [{path: /fast}, {path: /slow}]}
+  - {name: first, duration: 300ms, endpoints: [{path: /fast, connections: 2}]}
+  - {name: both, duration: 300ms, endpoints: [{path: /fast}, {path: /slow}]}
 stacks:
   - {name: one a, command: 'python3 SERVER --host {{host}} --port {{port}}', ready: {http: /health}}
   - {name: one b, command: 'python3 SERVER --host {{host}} --port {{port}}', ready: {http: /health}}
@@ -65,6 +66,17 @@ test('the report page of a lab run', async (t) => {
       const values = await figures.nth(i).locator('.value').allTextContents();
       assert.deepEqual(values, measured.map((stack) => shown(lookUp(stack, row))));
     }
+  });
+
+  await t.test('has a line for every endpoint of a phase with several, as in the JSON', async () => {
+    const each = page.locator('section', { has: page.getByRole('heading', { name: 'Each endpoint' }) });
+    assert.equal(await each.locator('table').count(), 1); // the phase 'first' has only one
+    const rows = await each.locator('tbody tr').evaluateAll((trs) => trs.map((tr) => [...tr.children].map((c) => c.textContent)));
+    const wanted = measured.flatMap((stack) => stack.phases[1].endpoints.map((end) =>
+      [stack.name, end.path, ...[end.rps, end.share_percent, end.p50_ms, end.p99_ms, end.errors, end.non2xx].map(shown)]));
+    assert.deepEqual(rows, wanted);
+    const shares = measured[0].phases[1].endpoints.map((end) => end.share_percent);
+    assert.ok(Math.abs(shares[0] + shares[1] - 100) < 1e-6, String(shares));
   });
 
   await t.test('says what was skipped, and why', async () => {

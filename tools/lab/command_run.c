@@ -182,6 +182,7 @@ static int conclude(const dz_lab_bench *bench, json_t *document, const options *
     dz_lab_print_tables(document, out, width_of(out));
     unsigned broken = dz_lab_judge(x, document, out);
     bool written = write_outputs(document, o, json);
+    fflush(stdout); /* so that what follows stands behind the tables */
     if (!complete && json && !is_stdout(json))
         fprintf(stderr, "%s: not complete; go on with: donmaz lab run %s%s --resume %s\n", TOOL,
                 x->file, o->quick ? " --quick" : "", json);
@@ -237,6 +238,8 @@ static int run_experiment(const dz_lab_experiment *x, options *o)
         return DZ_EXIT_USAGE;
     if (!find_self(&bench, self, sizeof self))
         return dz_fail(DZ_EXIT_TARGET, TOOL, "can't find my own program: %s", strerror(errno));
+    /* Not by its path: a donmaz that is built anew meanwhile must not join in half-way. */
+    snprintf(self, sizeof self, "/proc/%d/exe", getpid());
     if (o->repeats == 0)
         o->repeats = x->repeats;
     json_t *document = open_document(&bench, o);

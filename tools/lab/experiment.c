@@ -96,6 +96,9 @@ static void finish_phase(reader *r, dz_lab_phase *phase)
     phase->quick_warmup = duration_of(r, "quick_warmup", phase->quick_warmup_text,
                                       phase->warmup < second ? phase->warmup : second);
     phase->rate = number_of(r, "rate", phase->rate_text, 0);
+    if (phase->rate > 1e7)
+        fail(r, "rate", phase->rate_text, "rate is at most 10000000 requests a second, not '%s'",
+             phase->rate_text);
     phase->pipelining = count_of(r, "pipelining", phase->pipelining_text, 1, 1000);
     for (unsigned i = 0; i < phase->endpoints_count; i++) {
         dz_lab_endpoint *endpoint = &phase->endpoints[i];
@@ -209,6 +212,8 @@ static void finish(reader *r, dz_lab_experiment *x)
 {
     x->repeats = count_of(r, "repeats", x->repeats_text, 1, 1000);
     x->startups = count_of(r, "startups", x->startups_text, 3, 1000);
+    /* A server that is ready may still be loading. */
+    x->settle = duration_of(r, "settle", x->settle_text, UINT64_C(500000000));
     for (unsigned i = 0; i < x->phases_count; i++) {
         finish_phase(r, &x->phases[i]);
         for (unsigned j = 0; j < i; j++)
@@ -221,6 +226,10 @@ static void finish(reader *r, dz_lab_experiment *x)
         check_metric(r, x, x->table[i].metric, x->table[i].phase, x->table[i].path);
     for (unsigned i = 0; i < x->checks_count; i++) {
         check_path(r, "path", x->checks[i].path);
+        for (unsigned h = 0; h < x->checks[i].headers_count; h++)
+            if (!strchr(x->checks[i].headers[h], ':'))
+                fail(r, "headers", x->checks[i].headers[h],
+                     "a header is 'Name: value', unlike '%s'", x->checks[i].headers[h]);
         x->checks[i].status = count_of(r, "status", x->checks[i].status_text, 200, 599);
     }
     if (x->best.stacks) {

@@ -65,6 +65,8 @@ typedef struct dz_lab_row {
 /* A request whose answer every stack must give alike before anything is measured. */
 typedef struct dz_lab_check {
     char *path, *body, *type;
+    char **headers; /* "Name: value": exactly the end-to-end fields it has; a value of * is any */
+    unsigned headers_count;
     unsigned status;
     char *status_text;
 } dz_lab_check;
@@ -85,7 +87,8 @@ typedef struct dz_lab_best {
 typedef struct dz_lab_experiment {
     char *title, *description, *root;
     unsigned repeats, startups;
-    char *repeats_text, *startups_text;
+    uint64_t settle; /* nanoseconds between ready and reading the idle RSS */
+    char *repeats_text, *startups_text, *settle_text;
     dz_lab_phase *phases;
     unsigned phases_count;
     dz_lab_stack *stacks;

@@ -1,7 +1,7 @@
 /* Both ends of the socket: guard_run in the guard process, dz_lab_target_* in the lab. */
 #include "guard.h"
 
-#include "proctree.h"
+#include "target/proctree.h"
 
 #include <base/clock.h>
 #include <donmaz/error.h>

@@ -4,7 +4,8 @@
 #include "interrupt.h"
 #include "latency.h"
 #include "machine.h"
-#include "proctree.h"
+
+#include "target/proctree.h"
 
 #include <base/clock.h>
 #include <donmaz/error.h>
@@ -186,6 +187,23 @@ static json_t *endpoint_result(const dz_lab_endpoint *endpoint, json_t *measured
     return result;
 }
 
+/* What each endpoint is of all that was answered in the phase. */
+static void note_shares(json_t *result, json_t *endpoints)
+{
+    size_t i;
+    json_t *endpoint;
+    double total = 0;
+    json_array_foreach(endpoints, i, endpoint) total +=
+        json_number_value(json_object_get(endpoint, "rps"));
+    json_object_set_new(result, "total_rps", json_real(total));
+    json_array_foreach(endpoints, i, endpoint)
+    {
+        double rps = json_number_value(json_object_get(endpoint, "rps"));
+        if (total > 0)
+            json_object_set_new(endpoint, "share_percent", json_real(100 * rps / total));
+    }
+}
+
 /* How much of all cores went to neither server nor client, nor to idling. */
 static void note_others(json_t *result, const usage *u)
 {
@@ -197,7 +215,8 @@ static void note_others(json_t *result, const usage *u)
                   json_number_value(json_object_get(result, "client_cpu_percent"));
     if (u->last_ticks.total <= u->first_ticks.total || wall <= 0)
         return;
-    double others = 100 * busy / total - ours / cores;
+    double steal = dz_lab_steal_percent(u->first_ticks, u->last_ticks); /* warned of by itself */
+    double others = 100 * busy / total - steal - ours / cores;
     json_object_set_new(result, "others_cpu_percent", json_real(others > 0 ? others : 0));
 }
 
@@ -242,6 +261,7 @@ static json_t *phase_result(const dz_lab_load *load, json_t *measured, const usa
         json_object_set_new(result, "client_cpu_percent",
                             json_real(100 * json_number_value(client) / (asked / 1e9)));
     note_others(result, u);
+    note_shares(result, list);
     json_object_set_new(
         result, "series",
         json_pack("{s:O, s:O, s:O}", "t_s", u->times, "cpu_percent", u->cpu, "rss_kb", u->rss));

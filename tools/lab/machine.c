@@ -100,6 +100,13 @@ dz_lab_ticks dz_lab_ticks_now(void)
     return ticks;
 }
 
+double dz_lab_steal_percent(dz_lab_ticks before, dz_lab_ticks after)
+{
+    if (after.total <= before.total || after.steal < before.steal)
+        return 0;
+    return 100 * (double)(after.steal - before.steal) / (double)(after.total - before.total);
+}
+
 __attribute__((format(printf, 2, 3))) static void warn(json_t *list, const char *format, ...)
 {
     char text[300];

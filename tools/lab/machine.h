@@ -20,6 +20,9 @@ typedef struct dz_lab_ticks {
 /* All zero when /proc/stat can't be read. */
 dz_lab_ticks dz_lab_ticks_now(void);
 
+/* What the host of a virtual machine took of all cores' time between two looks, in percent. */
+double dz_lab_steal_percent(dz_lab_ticks before, dz_lab_ticks after);
+
 /* Cores of this machine that are online. */
 long dz_lab_cores(void);
 

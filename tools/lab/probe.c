@@ -113,6 +113,7 @@ static int parse(char *data, size_t len, bool closed, dz_lab_answer *answer)
     char *body = end + 4;
     size_t have = len - (size_t)(body - data);
     dz_slice length = field(head, "Content-Length"), type = field(head, "Content-Type");
+    answer->head = head;
     answer->status = (int)strtol(data + 9, NULL, 10);
     snprintf(answer->type, sizeof answer->type, "%.*s", (int)type.len, type.len ? type.ptr : "");
     if (length.len > 0) {

@@ -10,6 +10,7 @@
 typedef struct dz_lab_answer {
     int status;
     char type[80]; /* Content-Type, cut off if longer; "" when there is none */
+    dz_slice head; /* in `data`: status line and fields, without the empty line */
     dz_slice body; /* in `data`, chunks joined */
     char *data;    /* from malloc; free it */
 } dz_lab_answer;

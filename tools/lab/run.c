@@ -6,10 +6,11 @@
 #include "interrupt.h"
 #include "loadrun.h"
 #include "machine.h"
-#include "proctree.h"
 #include "result.h"
 
 #include "common/terminal.h"
+
+#include "target/proctree.h"
 
 #include <base/clock.h>
 #include <donmaz/error.h>
@@ -21,10 +22,9 @@
 #include <string.h>
 #include <time.h>
 
-#define SETTLE     (500 * DZ_MS) /* a server that is ready may still be loading */
-#define CHATTER    1000000       /* bytes printed while measured that are worth a warning */
-#define STEAL_MAX  1.0           /* percent of the machine's time taken by its host */
-#define OTHERS_MAX 5.0           /* percent of the machine's time taken by other programs */
+#define CHATTER    1000000 /* bytes printed while measured that are worth a warning */
+#define STEAL_MAX  1.0     /* percent of the machine's time taken by its host */
+#define OTHERS_MAX 5.0     /* percent of the machine's time taken by other programs */
 
 typedef struct session {
     const dz_lab_bench *bench;
@@ -159,9 +159,7 @@ static json_int_t idle_rss(const dz_lab_running *running)
 static void note_steal(session *s, const char *stack, dz_lab_ticks before)
 {
     char text[300];
-    dz_lab_ticks after = dz_lab_ticks_now();
-    double total = (double)(after.total - before.total);
-    double steal = total > 0 ? 100 * (double)(after.steal - before.steal) / total : 0;
+    double steal = dz_lab_steal_percent(before, dz_lab_ticks_now());
     if (steal <= STEAL_MAX)
         return;
     snprintf(text, sizeof text,
@@ -210,7 +208,7 @@ static int measure_running(session *s, const dz_lab_stack *stack, dz_lab_running
     if (dz_lab_stack_check(s->bench, running, why) < 0)
         return -1;
     progress(s, stack->name, "idle");
-    pause_until(dz_now() + SETTLE);
+    pause_until(dz_now() + s->bench->experiment->settle);
     json_object_set_new(run, "rss_idle_kb", json_integer(idle_rss(running)));
     return measure_phases(s, stack, running, phases, why);
 }

@@ -91,6 +91,7 @@ static const cyaml_schema_field_t check_fields[] = {
     TEXT("path", dz_lab_check, path),
     OPTIONAL_TEXT("body", dz_lab_check, body),
     OPTIONAL_TEXT("type", dz_lab_check, type),
+    LIST("headers", dz_lab_check, headers, &text_value, 0),
     OPTIONAL_TEXT("status", dz_lab_check, status_text),
     CYAML_FIELD_END,
 };
@@ -122,6 +123,7 @@ static const cyaml_schema_field_t experiment_fields[] = {
     OPTIONAL_TEXT("root", dz_lab_experiment, root),
     OPTIONAL_TEXT("repeats", dz_lab_experiment, repeats_text),
     OPTIONAL_TEXT("startups", dz_lab_experiment, startups_text),
+    OPTIONAL_TEXT("settle", dz_lab_experiment, settle_text),
     LIST("phases", dz_lab_experiment, phases, &phase_value, 1),
     LIST("stacks", dz_lab_experiment, stacks, &stack_value, 1),
     LIST("table", dz_lab_experiment, table, &row_value, 0),

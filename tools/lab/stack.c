@@ -1,5 +1,6 @@
 #include "stack.h"
 
+#include "check.h"
 #include "child.h"
 #include "interrupt.h"
 #include "probe.h"
@@ -295,16 +296,7 @@ static int check_one(const dz_lab_bench *bench, const dz_lab_running *running,
     int rc = dz_lab_get(bench->host, running->port, check->path, dz_now() + 5 * DZ_SEC, &answer);
     if (rc < 0)
         return fail(why, "GET %s: %s", check->path, dz_strerror(rc));
-    rc = 0;
-    if (answer.status != (int)check->status)
-        rc =
-            fail(why, "GET %s answers %d instead of %u", check->path, answer.status, check->status);
-    else if (check->type && strncasecmp(answer.type, check->type, strlen(check->type)) != 0)
-        rc = fail(why, "GET %s has Content-Type '%s' instead of '%s'", check->path, answer.type,
-                  check->type);
-    else if (check->body && !dz_slice_equal(answer.body, dz_slice_of(check->body)))
-        rc = fail(why, "GET %s has the body '%.*s' instead of '%s'", check->path,
-                  answer.body.len > 100 ? 100 : (int)answer.body.len, answer.body.ptr, check->body);
+    rc = dz_lab_check_answer(check, &answer, why, DZ_LAB_WHY);
     free(answer.data);
     return rc;
 }

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+enum { STACKS_ABREAST = 6 }; /* columns of a Markdown table */
 enum { WARNINGS = 4 }; /* as many are printed below the table; a document may hold one a stack */
 
 static const char *text_of(json_t *object, const char *key)
@@ -143,6 +144,24 @@ static int print_group(json_t *document, const group *g, FILE *out, bool markdow
     return rc;
 }
 
+/* Markdown has no width to keep to, but a column for each of many stacks can't be read: a line. */
+static int print_by_stack(json_t *document, const group *g, FILE *out)
+{
+    size_t i;
+    json_t *row, *rows = json_object_get(document, "table");
+    dz_table *table = dz_table_new(json_array_size(rows) + 1);
+    dz_table_head(table, "stack", DZ_LEFT);
+    json_array_foreach(rows, i, row) dz_table_head(table, dz_lab_row_label(row).text, DZ_RIGHT);
+    for (size_t s = 0; s < g->count; s++) {
+        dz_table_cell(table, "%s", text_of(g->stacks[s], "name"));
+        json_array_foreach(rows, i, row)
+            dz_table_cell(table, "%s", dz_lab_row_figure(row, g->stacks[s], 1).text);
+    }
+    int rc = table ? dz_table_print_markdown(table, out) : DZ_E_NOMEM;
+    dz_table_free(table);
+    return rc;
+}
+
 /* Prints the stacks in as few tables as fit, preferring to break where the first word changes. */
 static int print_groups(json_t *document, FILE *out, size_t width)
 {
@@ -225,6 +244,8 @@ int dz_lab_print_tables(json_t *document, FILE *out, size_t width)
     fprintf(out, "%s\n", text_of(document, "title"));
     print_machine(document, out);
     int rc = print_groups(document, out, width);
+    if (rc == 0)
+        rc = dz_lab_print_endpoints(document, out, false);
     print_remarks(document, out, "  ");
     return rc < 0 ? rc : ferror(out) ? -EIO : 0;
 }
@@ -239,7 +260,11 @@ int dz_lab_print_markdown(json_t *document, FILE *out)
     fputc('\n', out);
     json_array_foreach(json_object_get(document, "stacks"), i,
                        stack) if (measured(stack) && g.count < 64) g.stacks[g.count++] = stack;
-    int rc = g.count > 0 ? print_group(document, &g, out, true) : 0;
+    int rc = g.count > STACKS_ABREAST ? print_by_stack(document, &g, out)
+             : g.count > 0            ? print_group(document, &g, out, true)
+                                      : 0;
+    if (rc == 0)
+        rc = dz_lab_print_endpoints(document, out, true);
     fputc('\n', out);
     print_remarks(document, out, "- ");
     fputc('\n', out);
@@ -250,69 +275,4 @@ int dz_lab_print_markdown(json_t *document, FILE *out)
             fprintf(out, "- %s: `%s`\n", text_of(stack, "name"), command);
     }
     return rc < 0 ? rc : ferror(out) ? -EIO : 0;
-}
-
-/* RFC 4180: a field with a comma, quote or line break is quoted, quotes are doubled. */
-static void csv_text(FILE *out, const char *text)
-{
-    if (!text)
-        return;
-    if (!strpbrk(text, ",\"\r\n")) {
-        fputs(text, out);
-        return;
-    }
-    fputc('"', out);
-    for (; *text; text++) {
-        if (*text == '"')
-            fputc('"', out);
-        fputc(*text, out);
-    }
-    fputc('"', out);
-}
-
-static void csv_line(FILE *out, json_t *stack, const dz_lab_metric *metric, const char *phase,
-                     const char *path)
-{
-    double low, high, value = dz_lab_metric_value(stack, metric, phase, path);
-    if (isnan(value))
-        return;
-    csv_text(out, text_of(stack, "name"));
-    fputc(',', out);
-    csv_text(out, phase);
-    fputc(',', out);
-    csv_text(out, path);
-    fprintf(out, ",%s,%.10g,", metric->name, value);
-    if (dz_lab_metric_interval(stack, metric, phase, path, &low, &high))
-        fprintf(out, "%.10g,%.10g\n", low, high);
-    else
-        fputs(",\n", out);
-}
-
-static void csv_scope(FILE *out, json_t *stack, dz_lab_scope scope, const char *phase,
-                      const char *path)
-{
-    size_t count;
-    const dz_lab_metric *metrics = dz_lab_metrics(&count);
-    for (size_t i = 0; i < count; i++)
-        if (metrics[i].scope == scope)
-            csv_line(out, stack, &metrics[i], phase, path);
-}
-
-int dz_lab_print_csv(json_t *document, FILE *out)
-{
-    size_t i, j, k;
-    json_t *stack, *phase, *endpoint;
-    fputs("stack,phase,path,metric,value,ci_low,ci_high\n", out);
-    json_array_foreach(json_object_get(document, "stacks"), i, stack)
-    {
-        csv_scope(out, stack, DZ_LAB_OF_STACK, NULL, NULL);
-        json_array_foreach(json_object_get(stack, "phases"), j, phase)
-        {
-            const char *name = text_of(phase, "name");
-            csv_scope(out, stack, DZ_LAB_OF_PHASE, name, NULL);
-            json_array_foreach(json_object_get(phase, "endpoints"), k, endpoint)
-                csv_scope(out, stack, DZ_LAB_OF_ENDPOINT, name, text_of(endpoint, "path"));
-        }
-    }
-    return ferror(out) ? -EIO : 0;
 }

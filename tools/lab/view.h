@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include <stdbool.h>
 #include <stdio.h>
 
 typedef struct dz_lab_cell {
@@ -24,6 +25,9 @@ dz_lab_cell dz_lab_figure(double value);
  * the warnings. 0 or a negative error. */
 int dz_lab_print_tables(json_t *document, FILE *out, size_t width);
 int dz_lab_print_markdown(json_t *document, FILE *out);
+
+/* For each phase with several endpoints a table with a line for every stack's endpoint. */
+int dz_lab_print_endpoints(json_t *document, FILE *out, bool markdown);
 int dz_lab_print_csv(json_t *document, FILE *out);
 
 #endif

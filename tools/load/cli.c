@@ -161,6 +161,8 @@ static int check(const load_cli *cli)
         return dz_usage(LOAD_TOOL, "--open needs a rate: -R NUM");
     if (cli->open && cli->connection_rate > 0)
         return dz_usage(LOAD_TOOL, "--open has one schedule for all: -R NUM, not -r");
+    if (cli->overall_rate > 0 && cli->connection_rate > 0)
+        return dz_usage(LOAD_TOOL, "-R is a rate over all connections, -r one for each: not both");
     if ((cli->body != NULL) + (cli->input != NULL) + (cli->form != NULL) > 1)
         return dz_usage(LOAD_TOOL, "only one of -b, -i and -F can be the body");
     if (cli->on_port && !operands->command)

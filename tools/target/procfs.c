@@ -87,17 +87,22 @@ bool dz_procfs_parse_stat(const char *text, dz_procfs_stat *out)
     memcpy(out->name, open + 1, len);
     int ppid, pgrp;
     unsigned long user, system;
+    long child_user, child_system, rss;
     unsigned long long start;
-    int got = sscanf(end + 1,
-                     " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %*d "
-                     "%*d %llu",
-                     &out->state, &ppid, &pgrp, &user, &system, &start);
-    if (got != 6)
+    int got =
+        sscanf(end + 1,
+               " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %ld %ld %*d %*d %*d "
+               "%*d %llu %*u %ld",
+               &out->state, &ppid, &pgrp, &user, &system, &child_user, &child_system, &start, &rss);
+    if (got != 9 || child_user < 0 || child_system < 0 || rss < 0)
         return false;
     long hz = sysconf(_SC_CLK_TCK);
+    uint64_t tick = DZ_SEC / (uint64_t)(hz > 0 ? hz : 100);
     out->ppid = ppid;
     out->pgrp = pgrp;
-    out->cpu_ns = (user + system) * (DZ_SEC / (uint64_t)(hz > 0 ? hz : 100));
+    out->cpu_ns = (user + system) * tick;
+    out->child_cpu_ns = (uint64_t)(child_user + child_system) * tick;
+    out->rss_pages = (uint64_t)rss;
     out->start_ticks = start;
     return true;
 }

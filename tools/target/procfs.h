@@ -21,8 +21,10 @@ typedef struct dz_procfs_stat {
     char name[32];
     char state; /* R, S, D, T, Z ... */
     pid_t ppid, pgrp;
-    uint64_t cpu_ns;      /* user + system, whole ticks */
-    uint64_t start_ticks; /* since boot: with the pid, names a process for good */
+    uint64_t cpu_ns;       /* user + system, whole ticks */
+    uint64_t child_cpu_ns; /* the same of children that ended and were waited for */
+    uint64_t rss_pages;    /* may lag by some pages a core (Linux 6.2 and later count per CPU) */
+    uint64_t start_ticks;  /* since boot: with the pid, names a process for good */
 } dz_procfs_stat;
 
 /* Parses a stat file of a process or a thread. False when it is not one. */

@@ -78,6 +78,53 @@ static void child(const dz_target_options *o, char **env, int go, int failed, pi
     _exit(127);
 }
 
+/* Runs in a copy of the tool, which may have threads: only what is safe in a signal handler. */
+__attribute__((noreturn)) static void keep(pid_t group, int alive)
+{
+    setpgid(0, 0); /* Ctrl-C is for the tool */
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    /* Nothing of the tool's may stay open here: neither its output, which somebody reads to the
+     * end, nor another keeper's pipe. */
+    if (dup2(alive, 0) == 0)
+        (void)close_range(1, ~0U, 0);
+    char byte;
+    while (read(0, &byte, 1) < 0 && errno == EINTR)
+        continue;
+    kill(-group, SIGKILL);
+    _exit(0);
+}
+
+/* Without a keeper (no process or descriptor to be had) PDEATHSIG still ends the command itself. */
+static void start_keeper(dz_target *target)
+{
+    int alive[2];
+    if (pipe2(alive, O_CLOEXEC) < 0)
+        return;
+    pid_t pid = fork();
+    if (pid == 0)
+        keep(target->pid, alive[0]);
+    close(alive[0]);
+    if (pid < 0) {
+        close(alive[1]);
+        return;
+    }
+    target->keeper = pid;
+    target->keeper_fd = alive[1];
+}
+
+static void end_keeper(dz_target *target)
+{
+    if (target->keeper == 0)
+        return;
+    kill(target->keeper, SIGKILL);
+    while (waitpid(target->keeper, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    close(target->keeper_fd);
+    target->keeper = 0;
+}
+
 /* The pipe closes without a word when exec works. */
 static int exec_result(dz_target *target, int fd)
 {
@@ -91,6 +138,7 @@ static int exec_result(dz_target *target, int fd)
         return 0;
     waitpid(target->pid, &target->status, 0);
     target->exited = true;
+    end_keeper(target);
     return -error;
 }
 
@@ -115,6 +163,7 @@ int dz_target_start(dz_target *target, const dz_target_options *options)
     }
     setpgid(pid, pid); /* in both, so that it holds whoever runs first */
     target->pid = pid;
+    start_keeper(target);
     close(failed[1]);
     failed[1] = -1;
     if (options->hold) {
@@ -168,6 +217,8 @@ bool dz_target_poll(dz_target *target)
         target->status = pid > 0 ? status : 0;
         target->exited = true;
     }
+    if (target->exited && kill(-target->pid, 0) < 0)
+        end_keeper(target); /* nobody is left to keep */
     return target->exited;
 }
 
@@ -233,6 +284,7 @@ void dz_target_stop(dz_target *target, int signal, unsigned grace_ms)
         }
     }
     dz_tree_close(&tree);
+    end_keeper(target);
 }
 
 void dz_target_describe(const dz_target *target, char *out, size_t cap)

@@ -1,9 +1,10 @@
 /* spawn.h: starting and ending the command a tool looks at.
  *
  * The command gets a process group of its own, so that Ctrl-C in the terminal reaches the tool
- * alone and the tool decides; it is killed when the tool dies (PDEATHSIG), and its orphans become
- * the tool's children (subreaper), so nothing is left behind. Call from one thread, which must
- * outlive the command: PDEATHSIG follows the thread that forked. */
+ * alone and the tool decides; it is killed when the tool dies (PDEATHSIG, and for what it started
+ * itself a keeper: a process that waits for the tool's end and then kills the group), and its
+ * orphans become the tool's children (subreaper), so nothing is left behind. Call from one thread,
+ * which must outlive the command: PDEATHSIG follows the thread that forked. */
 #ifndef DZ_TARGET_SPAWN_H
 #define DZ_TARGET_SPAWN_H
 
@@ -13,7 +14,9 @@
 typedef struct dz_target {
     pid_t pid; /* also its process group; 0 when not started */
     bool exited;
-    int status; /* as waitpid gives it, once exited */
+    int status;    /* as waitpid gives it, once exited */
+    pid_t keeper;  /* 0 when there is none */
+    int keeper_fd; /* closes with the tool, which is what the keeper waits for */
 } dz_target;
 
 typedef struct dz_target_options {

@@ -29,20 +29,39 @@ function head(doc) {
   ];
 }
 
+function figureCell(doc, stack, row) {
+  const { value, low, high } = figureOf(doc.metrics, stack, row);
+  return {
+    text: figure(value),
+    sort: value,
+    title: low === null ? null : `95% confidence: ${figure(low)} to ${figure(high)}`,
+  };
+}
+
 function resultTable(doc, stacks) {
   const columns = ['stack', ...doc.table.map((row) => labelOf(doc.metrics, row))];
   const rows = stacks.map((stack) => [
     { text: stack.name, sort: stack.name },
-    ...doc.table.map((row) => {
-      const { value, low, high } = figureOf(doc.metrics, stack, row);
-      return {
-        text: figure(value),
-        sort: value,
-        title: low === null ? null : `95% confidence: ${figure(low)} to ${figure(high)}`,
-      };
-    }),
+    ...doc.table.map((row) => figureCell(doc, stack, row)),
   ]);
   return sortableTable('One line a stack; a column heading sorts by it', columns, rows);
+}
+
+const ENDPOINT = ['rps', 'share_percent', 'p50_ms', 'p99_ms', 'errors', 'non2xx'];
+
+/** A table for each phase that loads several endpoints: what of the load went where, and how it fared. */
+function endpointTables(doc, stacks) {
+  const shared = doc.phases.filter((phase) => phase.endpoints.length > 1);
+  if (!shared.length) return null;
+  const known = ENDPOINT.filter((metric) => doc.metrics[metric]); // an older run lacks some
+  return section('Each endpoint', ...shared.map((phase) => {
+    const rows = stacks.flatMap((stack) => phase.endpoints.map((endpoint) => [
+      { text: stack.name, sort: stack.name },
+      { text: endpoint.path, sort: endpoint.path },
+      ...known.map((metric) => figureCell(doc, stack, { metric, phase: phase.name, path: endpoint.path })),
+    ]));
+    return sortableTable(`Phase ${phase.name}, one line an endpoint of a stack`, ['stack', 'endpoint', ...known.map((metric) => labelOf(doc.metrics, { metric }))], rows);
+  }));
 }
 
 function expectations(doc) {
@@ -138,7 +157,7 @@ export function showLab(page, doc, uPlot) {
   page.append(
     ...head(doc).filter(Boolean),
     section('Results', resultTable(doc, stacks), downloads(doc.experiment, doc, csvRows(doc, stacks))),
-    ...[expectations(doc)].filter(Boolean),
+    ...[endpointTables(doc, stacks), expectations(doc)].filter(Boolean),
     section('Side by side', toggles(stacks, colours, [...latency, ...usage]), el('div', { class: 'bars' }, barCharts(doc, stacks, colours))),
   );
   if (latency.length) page.append(section('Latency, every request counted', el('p', { class: 'quiet' }, 'Exact percentiles of the first repeat. Further right is rarer; the scale of milliseconds is logarithmic.'), el('div', { class: 'charts' }, latency)));

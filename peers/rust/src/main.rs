@@ -1,6 +1,8 @@
 // Reference 4 in Rust: the same three endpoints with axum on tokio's multi-threaded runtime.
 use axum::{
     extract::{Path, Query},
+    http::header::CONTENT_TYPE,
+    response::IntoResponse,
     routing::get,
     Json, Router,
 };
@@ -14,6 +16,10 @@ struct Hello {
 #[derive(Deserialize)]
 struct User {
     name: Option<String>,
+}
+
+async fn json() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json; charset=utf-8")], Json(Hello { hello: "world" }))
 }
 
 async fn user(Path(id): Path<String>, Query(user): Query<User>) -> String {
@@ -39,7 +45,7 @@ async fn main() {
     }
     let app = Router::new()
         .route("/", get(|| async { "hello world" }))
-        .route("/json", get(|| async { Json(Hello { hello: "world" }) }))
+        .route("/json", get(json))
         .route("/users/{id}", get(user));
     let listener = match tokio::net::TcpListener::bind(format!("{host}:{port}")).await {
         Ok(listener) => listener,

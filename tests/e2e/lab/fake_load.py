@@ -17,7 +17,7 @@ def load(url, connections, start, end, latencies, failures):
     host, port, path = re.fullmatch(r"http://([\d.]+):(\d+)(/.*)", url).groups()
 
     def client():
-        connection = http.client.HTTPConnection(host, int(port), timeout=5)
+        connection = http.client.HTTPConnection(host, int(port), timeout=1)
         while (now := time.monotonic()) < end:
             try:
                 connection.request("GET", path)

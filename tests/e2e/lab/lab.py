@@ -5,6 +5,7 @@ import csv
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -52,7 +53,7 @@ class Lab(unittest.TestCase):
     def write(self, stacks, phases=None, more="", name="try.yaml"):
         phases = phases or "  - {name: only, duration: 200ms, endpoints: [{path: /fast}]}\n"
         path = self.folder / name
-        path.write_text(f"title: A try\nstartups: 1\nphases:\n{phases}stacks:\n{stacks}{more}",
+        path.write_text(f"title: A try\nstartups: 1\nsettle: 0s\nphases:\n{phases}stacks:\n{stacks}{more}",
                         encoding="utf-8")
         return path
 
@@ -143,6 +144,70 @@ class Running(Lab):
         markdown = (self.folder / "out.md").read_text()
         self.assertIn("| /fast p99 (ms), only", markdown)
 
+    def test_every_endpoint_of_a_phase_has_its_figures_in_each_output(self):
+        path = self.write(self.server("a") + self.server("b"),
+                          "  - {name: both, duration: 300ms, endpoints: "
+                          "[{path: /fast, connections: 3}, {path: /slow}]}\n")
+        result = self.run_lab(path, "--json", "out.json", "--csv", "out.csv", "--md", "out.md",
+                              "--html", "out.html")
+        run = json.loads((self.folder / "out.json").read_text())
+        with open(self.folder / "out.csv", encoding="utf-8") as file:
+            rows = {(r["stack"], r["path"], r["metric"]): float(r["value"])
+                    for r in csv.DictReader(file) if r["phase"] == "both"}
+        markdown = (self.folder / "out.md").read_text()
+        self.assertIn("## Each endpoint, both\n", markdown)
+        head = "| stack | endpoint | req/s | share % | p50 ms | p99 ms | errors | not 2xx |"
+        self.assertIn(head, markdown)
+        self.assertRegex(result.stdout, "Each endpoint, both\n")
+        for stack in run["stacks"]:
+            phase = stack["phases"][0]
+            ends = phase["endpoints"]
+            self.assertEqual([end["path"] for end in ends], ["/fast", "/slow"])
+            self.assertAlmostEqual(sum(end["share_percent"] for end in ends), 100, places=4)
+            self.assertAlmostEqual(phase["total_rps"], sum(end["rps"] for end in ends), places=4)
+            for end in ends:
+                self.assertAlmostEqual(end["share_percent"], 100 * end["rps"] / phase["total_rps"],
+                                       places=4)
+                for key in ("rps", "share_percent", "p50_ms", "p99_ms", "errors"):
+                    self.assertAlmostEqual(rows[stack["name"], end["path"], key], end[key],
+                                           places=4)
+                self.assertRegex(markdown, rf"\| {stack['name']} \| {end['path']} \| \d")
+                self.assertRegex(result.stdout, rf"│ {end['path']} +│ +\d+ │")
+        self.assertIn("out.csv", os.listdir(self.folder))
+        self.assertGreater((self.folder / "out.html").stat().st_size, 10000)
+
+    def test_many_stacks_are_lines_in_markdown(self):
+        phase = "  - {name: only, duration: 50ms, endpoints: [{path: /fast}]}\n"
+        self.run_lab(self.write(self.server("s0"), phase), "--json", "out.json")
+        run = json.loads((self.folder / "out.json").read_text())
+        names = [f"s{i}" for i in range(7)]
+        run["runs"] = [{**run["runs"][0], "stack": name} for name in names]
+        (self.folder / "all.json").write_text(json.dumps(run))
+        path = self.write("".join(map(self.server, names)), phase)
+        self.run_lab(path, "--resume", "all.json", "--md", "out.md")  # nothing is left to measure
+        markdown = (self.folder / "out.md").read_text()
+        for name in names:
+            self.assertRegex(markdown, rf"(?m)^\| {name} \| ([\d.-]+ \| ?)+$")
+
+    def test_a_phase_of_one_endpoint_needs_no_table_of_endpoints(self):
+        result = self.run_lab(self.write(self.server("a")))
+        self.assertNotIn("Each endpoint", result.stdout)
+
+    def test_the_load_generator_is_the_same_program_to_the_end(self):
+        """It is replaced (here: removed) while the lab runs, as a build does."""
+        copy = self.folder / "donmaz"
+        shutil.copy(DONMAZ, copy)
+        path = self.write(f"  - name: a\n    command: sh -c 'rm {copy}; exec {PYTHON} "
+                          f"{HERE}/server.py --host {{{{host}}}} --port {{{{port}}}}'\n"
+                          "    ready: {http: /health}\n")
+        result = subprocess.run([copy, "lab", "run", str(path), "--json", "out.json"],
+                                capture_output=True, text=True, timeout=DEADLINE, cwd=self.folder,
+                                check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertFalse(copy.exists())
+        run = json.loads((self.folder / "out.json").read_text())
+        self.assertGreater(run["stacks"][0]["phases"][0]["endpoints"][0]["requests"], 0)
+
     def test_json_to_stdout_is_json_only(self):
         path = self.write(self.server("a"))
         result = self.run_lab(path, "--json")
@@ -230,6 +295,21 @@ class BadFile(Lab):
         self.complains("title: x\n" + self.PHASE.replace("1s", "soon") + self.STACK,
                        "bad.yaml:3:", "duration is a duration", "'soon'")
 
+    def test_rates_nobody_can_mean(self):
+        self.complains("title: x\n" + self.PHASE.replace("1s,", "1s, rate: 1e9,") + self.STACK,
+                       "bad.yaml:3:", "rate is at most 10000000")
+        self.complains("title: x\n" + self.PHASE.replace("1s,", "1s, rate: 0,") + self.STACK,
+                       "bad.yaml:3:", "rate is a number above 0, not '0'")
+
+    def test_a_cycle(self):
+        self.complains("title: x\nphases: &p\n  - *p\n" + self.STACK, "bad.yaml:", "alias")
+        self.complains("title: x\n" + self.PHASE + "stacks: &s [{name: a, command: '{{port}}', "
+                       "needs: *s}]\n", "bad.yaml:", "alias")
+
+    def test_a_header_to_check_that_is_none(self):
+        self.complains("title: x\n" + self.PHASE + self.STACK + "checks: [{path: /, headers: [x]}]\n",
+                       "bad.yaml:6: a header is 'Name: value', unlike 'x'")
+
     def test_yaml_that_does_not_parse(self):
         self.complains("title: x\nphases: [\n" + self.STACK, "bad.yaml:")
 
@@ -267,7 +347,7 @@ class BadTarget(Lab):
         self.assertIn(f"a: failed: port {port} is in use by another program", result.stderr)
 
     def test_a_target_that_dies_under_load_is_told_with_its_last_words(self):
-        phases = "  - {name: only, duration: 1s, endpoints: [{path: /fast}]}\n"
+        phases = "  - {name: only, duration: 300ms, endpoints: [{path: /fast}]}\n"
         path = self.write(self.server("mortal", "--die-after 3") + self.server("sound"), phases)
         result = self.run_lab(path, "--json", "out.json", expect=3)
         run = json.loads((self.folder / "out.json").read_text())
@@ -305,6 +385,26 @@ class BadTarget(Lab):
         self.assertIn("GET / has the body 'hallo' instead of 'hello world'",
                       run["stacks"][1]["failed"])
         self.assertEqual(run["stacks"][1]["phases"], [])
+
+    def test_a_header_unlike_the_check_stops_that_stack_before_measuring(self):
+        for fields, why in (("Content-Type: text/plain, Content-Length: 11", None),
+                            ("Content-Type: text/html, Content-Length: 11",
+                             "GET / has 'Content-Type: text/plain' instead of 'Content-Type: text/html'"),
+                            ("Content-Type: text/plain",
+                             "not among the headers to expect: 'Content-Length: 11'"),
+                            ("Content-Type: text/plain, Content-Length: 11, 'Date: *'",
+                             "GET / lacks 'Date: *'")):
+            checks = f"checks: [{{path: /, headers: [{fields}]}}]\n".replace(
+                "Content-Type: text/plain", "'Content-Type: text/plain'").replace(
+                "Content-Type: text/html", "'Content-Type: text/html'").replace(
+                "Content-Length: 11", "'Content-Length: 11'")
+            path = self.write(self.server("a"), more=checks)
+            self.run_lab(path, "--json", "out.json", expect=3 if why else 0)
+            run = json.loads((self.folder / "out.json").read_text())
+            if why:
+                self.assertIn(why, run["stacks"][0]["failed"])
+            else:
+                self.assertIsNone(run["stacks"][0]["failed"])
 
     def test_a_path_that_is_never_answered_has_no_latency_rather_than_zero(self):
         path = self.write(self.server("a", "--hang /slow"),

@@ -107,6 +107,15 @@ class Json(LoadTest):
             self.assertEqual(json.load(file)["requests"]["total"], 10)
         self.assertIn("│ Latency", result.out)
 
+    def test_a_page_holds_the_figures(self):
+        server = self.serve(answering())
+        path = os.path.join(self.folder(), "r.html")
+        self.assertEqual(load("-a", 5, "--html", path, server.url()).status, 0)
+        with open(path, encoding="utf-8") as file:
+            page = file.read()
+        self.assertIn(server.url(), page)
+        self.assertNotRegex(page, r"""(src|href)=["']?(https?:)?//""")  # it needs no network
+
     def test_a_file_that_cannot_be_written_is_noticed_before_the_run(self):
         server = self.serve_counting()
         for option in ("--json", "--csv", "--latencies"):
@@ -237,7 +246,7 @@ class Judging(LoadTest):
 
         server = self.serve(handle)
         base = os.path.join(self.folder(), "base.json")
-        args = ["-c", 2, "-d", "1s", "-L", 100]
+        args = ["-c", 2, "-d", "600ms", "-L", 60]
         self.assertEqual(load(*args, "--json", base, server.url()).status, 0)
         slow[0] = True
         worse = load(*args, "--compare", base, server.url())
@@ -267,6 +276,7 @@ class Arguments(LoadTest):
                            (["--open", "http://h/"], "--open needs a rate: -R NUM"),
                            (["-R", "1e9", "http://h/"], "-R must be between 0.001 and 10000000"),
                            (["-b", "x", "-i", "y", "http://h/"], "only one of -b, -i and -F"),
+                           (["-R", "10", "-r", "1", "http://h/"], "-r one for each: not both"),
                            (["ftp://h/"], "only http:// and https:// are spoken"),
                            (["http://h:99999/"], "the port must be a number from 1 to 65535"),
                            (["http://[::1/"], "an IPv6 address needs its closing ']'"),

@@ -154,6 +154,22 @@ class Requests(LoadTest):
         self.assertEqual(len(server.requests), 20)
         self.assertEqual(server.connections, 5)
 
+    def test_without_keep_alive_each_request_has_its_own_connection(self):
+        server = self.serve_counting()
+        result = load_json("-c", 2, "-a", 12, "--no-keepalive", server.url())
+        self.assertEqual(result.status, 0, result.err)
+        self.assertEqual((len(server.requests), server.connections), (12, 12))
+        self.assertEqual({r.headers["connection"].lower() for r in server.requests}, {"close"})
+        self.assertEqual(result.json["errors"], 0)
+
+    def test_a_rate_for_each_connection(self):
+        server = self.serve_counting()
+        result = load_json("-c", 3, "-r", 20, "-d", "1s", server.url())
+        self.assertEqual(result.status, 0, result.err)
+        # 20 each, due at 0, 50, ... 950 ms; the last may still be under way.
+        self.assertLessEqual(result.json["requests"]["sent"], 60)
+        self.assertGreaterEqual(result.json["requests"]["sent"], 54)
+
     def test_a_head_request_expects_no_body(self):
         server = self.serve(answering(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n"))
         result = load_json("-m", "HEAD", "-a", 10, "-c", 1, server.url())
@@ -231,10 +247,10 @@ class Timing(LoadTest):
     def test_waiting_for_ones_turn_is_never_service_time(self):
         server = self.serve_counting()
         for extra in ([], ["--open"]):
-            result = load_json("-c", 50, "-R", 20, "-d", "2s", *extra, server.url())
+            result = load_json("-c", 50, "-R", 40, "-d", "1s", *extra, server.url())
             self.assertLessEqual(result.json["requests"]["total"], 41)
             self.assertGreater(result.json["requests"]["total"], 30)
-            # 50 connections at 20 a second: one sends every 2.5 s, and none waits.
+            # 50 connections at 40 a second: one sends every 1.25 s, and none waits.
             self.assertLess(result.json["latencyUncorrected"]["p50"], 100)
             self.assertLess(result.json["latency"]["p50"], 100)
 

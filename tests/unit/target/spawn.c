@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -17,6 +18,43 @@ static int start(dz_target *t, const char *script, bool hold)
 {
     dz_target_options o = {.hold = hold};
     return dz_target_start_shell(t, script, &o);
+}
+
+/* A tool that starts `script` and then waits to be killed; what the script prints comes to *out. */
+static pid_t start_tool(const char *script, int *out)
+{
+    int pipes[2];
+    assert_int_equal(pipe(pipes), 0);
+    pid_t tool = fork();
+    if (tool == 0) {
+        dz_target t;
+        dup2(pipes[1], 1);
+        close(pipes[0]);
+        close(pipes[1]);
+        if (start(&t, script, false) < 0)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    close(pipes[1]);
+    *out = pipes[0];
+    return tool;
+}
+
+static void what_the_command_started_dies_with_a_killed_tool(void **state)
+{
+    (void)state;
+    int out;
+    /* Only the grandchild keeps `out` open once its parent is gone. */
+    pid_t tool = start_tool("sleep 600 & echo started; exec sleep 600", &out);
+    char text[16];
+    assert_int_equal(read(out, text, sizeof text), 8);
+    kill(tool, SIGKILL);
+    assert_int_equal(waitpid(tool, NULL, 0), tool);
+    struct pollfd end = {.fd = out, .events = POLLIN};
+    assert_int_equal(poll(&end, 1, 20000), 1);
+    assert_int_equal(read(out, text, sizeof text), 0);
+    close(out);
 }
 
 static void exit_status_is_reported(void **state)
@@ -142,6 +180,7 @@ int main(void)
         cmocka_unit_test(a_held_command_runs_only_when_released),
         cmocka_unit_test(stop_ends_the_whole_tree_even_when_it_ignores_sigterm),
         cmocka_unit_test(cpu_and_memory_of_children_and_threads_are_seen),
+        cmocka_unit_test(what_the_command_started_dies_with_a_killed_tool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,8 @@
-/* proctree.h: a process with all its descendants, as /proc shows them. */
-#ifndef DZ_LAB_PROCTREE_H
-#define DZ_LAB_PROCTREE_H
+/* proctree.h: a process with all its descendants, at one moment: sums, and whom to signal.
+ *
+ * tree.h follows a tree over time instead, thread by thread, and sees it grow and shrink. */
+#ifndef DZ_TARGET_PROCTREE_H
+#define DZ_TARGET_PROCTREE_H
 
 #include <stdbool.h>
 #include <stddef.h>

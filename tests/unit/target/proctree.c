@@ -1,4 +1,4 @@
-#include "lab/proctree.h"
+#include "target/proctree.h"
 
 #include "../check.h"
 
