@@ -111,7 +111,7 @@ static bool parse_hosts(dz_redis_url *url, dz_slice text)
     while (url->cluster && cut(&text, ',', false, &host))
         if (!parse_host(url, host))
             return false;
-    return parse_host(url, text);
+    return (!text.len || !memchr(text.ptr, ',', text.len)) && parse_host(url, text);
 }
 
 static bool take_prefix(dz_slice *text, dz_slice prefix)

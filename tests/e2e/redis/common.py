@@ -105,7 +105,8 @@ class Real:
     def start(self, *options):
         self.process = subprocess.Popen(
             ["redis-server", "--port", "0", "--unixsocket", self.path, "--save", "",
-             "--dir", self.folder.name, *options],
+             "--dir", self.folder.name, "--enable-debug-command", "local",
+             "--busy-reply-threshold", "50", *options],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         wire.wait_until(lambda: self.command(b"PING") == b"+PONG\r\n", "redis-server answers")
 

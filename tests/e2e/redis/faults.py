@@ -117,10 +117,30 @@ class Faults(unittest.TestCase):
                 self.progress(20)
         self.run_under_load(harm)
 
+    def test_slow(self):
+        def harm(redis):
+            for _ in range(10):
+                self.assertEqual(redis.command(b"DEBUG", b"SLEEP", b"0.05"), b"+OK\r\n")
+                self.progress(10)
+        self.run_under_load(harm, expect_losses=False)
+
     def test_busy_with_a_script(self):
         def harm(redis):
-            redis.command(b"DEBUG", b"SLEEP", b"0.5")
+            script = threading.Thread(target=redis.command, args=(b"EVAL", b"while true do end", b"0"))
+            script.start()
+            wire.wait_until(lambda: redis.command(b"GET", b"0").startswith(b"-BUSY"), "it is busy")
+            wire.wait_until(lambda: self.answers.get(503, 0) > 20, "that is told")
+            self.assertEqual(redis.command(b"SCRIPT", b"KILL"), b"+OK\r\n")
+            script.join()
         self.run_under_load(harm, expect_losses=False)
+
+    def test_disconnected_because_of_its_output(self):
+        def harm(redis):
+            redis.command(b"CONFIG", b"SET", b"client-output-buffer-limit", b"normal 3000 0 0")
+            wire.wait_until(lambda: self.answers.get(502, 0) + self.answers.get(503, 0) > 0,
+                            "answers fail")
+            redis.command(b"CONFIG", b"SET", b"client-output-buffer-limit", b"normal 0 0 0")
+        self.run_under_load(harm)
 
 
 class FaultsWithCache(Faults):
