@@ -32,7 +32,7 @@ enum {
     TIMEOUT_MS = 150,
     HANG_S = 20, /* a call that takes that long hangs: it is 100 timeouts and more */
     PATIENCE_S = 60,
-    LEAST_HARM = 3, /* in each round, however few answers are wanted */
+    LEAST_HARM = 2, /* in each round, however few answers are wanted */
 };
 
 /* --- the server --- */
@@ -62,24 +62,31 @@ static void end_server(int signal)
     server = 0;
 }
 
-/* One command over a connection of its own, as Redis reads it from people. The answer's first
- * bytes; empty when there is none within a second. */
-static const char *tell(const char *command)
+/* Sends one command over a connection of its own, as Redis reads it from people. The connection;
+ * -1 when there is none. */
+static int say(const char *command)
 {
-    static _Thread_local char reply[64];
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const struct timeval patience = {.tv_sec = 1};
     snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ssize_t n = -1;
-    if (fd < 0)
-        return "";
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
         send(fd, command, strlen(command), MSG_NOSIGNAL) > 0 &&
         send(fd, "\r\n", 2, MSG_NOSIGNAL) == 2)
-        n = recv(fd, reply, sizeof reply - 1, 0);
-    close(fd);
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+/* The answer's first bytes; empty when there is none within a second. */
+static const char *tell(const char *command)
+{
+    static char reply[64];
+    int fd = say(command);
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    ssize_t n = fd >= 0 && poll(&wait, 1, 1000) == 1 ? recv(fd, reply, sizeof reply - 1, 0) : -1;
+    if (fd >= 0)
+        close(fd);
     reply[n > 0 ? n : 0] = '\0';
     return reply;
 }
@@ -297,8 +304,13 @@ static void fault_cut(void)
 
 static void fault_busy(void)
 {
-    tell("EVAL \"while true do end\" 0"); /* gives up waiting after a second */
-    tell("SCRIPT KILL");
+    int fd = say("EVAL \"while true do end\" 0");
+    if (fd < 0)
+        return;
+    pause_ms(10, TIMEOUT_MS); /* first it says nothing, then that it is busy */
+    while (strncmp(tell("SCRIPT KILL"), "+OK", 3) != 0)
+        poll(NULL, 0, 1);
+    close(fd);
 }
 
 static void fault_flush(void)
@@ -315,7 +327,7 @@ static const struct fault {
     {"kill", fault_kill, 60, true, true},     {"restart", fault_restart, 60, true, true},
     {"pause", fault_pause, 60, false, false}, {"slow", fault_slow, 20, false, false},
     {"fill", fault_fill, 20, false, false},   {"output", fault_output, 20, false, true},
-    {"cut", fault_cut, 15, false, true},      {"busy", fault_busy, 200, false, false},
+    {"cut", fault_cut, 15, false, true},      {"busy", fault_busy, 30, false, false},
     {"flush", fault_flush, 10, true, false},
 };
 enum { FAULTS = sizeof faults / sizeof *faults };
