@@ -155,14 +155,19 @@ static void finish_all(dz_redis_conn *conn, dz_list *list, int rc)
 
 /* --- losing the connection */
 
-static uint64_t backoff(unsigned failures)
+uint64_t dz_redis_backoff(unsigned failures, uint32_t random)
+{
+    unsigned doublings = failures < BACKOFF_DOUBLINGS ? failures : BACKOFF_DOUBLINGS;
+    uint64_t most = (uint64_t)BACKOFF_FIRST_MS * DZ_MS << doublings;
+    return most / 2 + random % (most / 2); /* so that a fleet does not come back all at once */
+}
+
+static uint32_t draw(void)
 {
     uint32_t random = 0;
     if (getrandom(&random, sizeof random, GRND_NONBLOCK) < 0)
         random = (uint32_t)dz_now();
-    unsigned doublings = failures < BACKOFF_DOUBLINGS ? failures : BACKOFF_DOUBLINGS;
-    uint64_t most = (uint64_t)BACKOFF_FIRST_MS * DZ_MS << doublings;
-    return most / 2 + random % (most / 2); /* so that a fleet does not come back all at once */
+    return random;
 }
 
 static void rewind_cmd(dz_redis_cmd *cmd)
@@ -285,7 +290,7 @@ void dz_redis_conn_fail(dz_redis_conn *conn, int rc)
         conn->retry_at = 0; /* at once: it may have been a restart */
     } else {
         dz_redis_count(&conn->stats->connect_failures, 1);
-        conn->retry_at = dz_now() + backoff(conn->failures++);
+        conn->retry_at = dz_now() + dz_redis_backoff(conn->failures++, draw());
     }
     if (conn->on_down)
         conn->on_down(conn, was_ready);

@@ -156,6 +156,7 @@ void dz_redis_conn_fail(dz_redis_conn *conn, int rc);
 /* --- between the parts */
 
 /* conn.c */
+uint64_t dz_redis_backoff(unsigned failures, uint32_t random); /* ns, after so many before it */
 void dz_redis_conn_finish(dz_redis_conn *conn, dz_redis_cmd *cmd, int rc, dz_reply *reply);
 void dz_redis_conn_given_up(dz_redis_conn *conn, dz_redis_cmd *cmd); /* nobody waits for it */
 void dz_redis_conn_why(dz_redis_conn *conn, const char *format, ...)

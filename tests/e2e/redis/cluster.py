@@ -39,7 +39,8 @@ def read_reply(file):
 
 
 class Node:
-    def __init__(self, folder, port, bus_port):
+    def __init__(self, folder, port, bus_port, timeout):
+        self.timeout = timeout  # ms without an answer after which the others take it for dead
         self.folder, self.port, self.bus_port = folder, port, bus_port
         os.mkdir(folder)
         self.start()
@@ -47,7 +48,7 @@ class Node:
     def start(self):
         self.process = subprocess.Popen(
             ["redis-server", "--port", str(self.port), "--cluster-enabled", "yes", "--cluster-port",
-             str(self.bus_port), "--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no",
+             str(self.bus_port), "--cluster-node-timeout", str(self.timeout), "--cluster-require-full-coverage", "no",
              "--bind", "127.0.0.1", "--dir", self.folder, "--save", "", "--repl-diskless-sync-delay", "0",
              "--cluster-replica-validity-factor", "0"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -85,7 +86,8 @@ class Cluster:
         self.folder = tempfile.TemporaryDirectory()
         count = 4 if replica else 3
         ports = free_ports(2 * count)
-        self.nodes = [Node(os.path.join(self.folder.name, str(i)), ports[2 * i], ports[2 * i + 1])
+        self.nodes = [Node(os.path.join(self.folder.name, str(i)), ports[2 * i], ports[2 * i + 1],
+                           1500 if replica else 15000)
                       for i in range(count)]
         self.masters = self.nodes[:3]
         for i, node in enumerate(self.nodes):
@@ -256,7 +258,7 @@ class RealCluster(unittest.TestCase):
     def reshard(self, *options):
         cluster = Cluster()
         self.addCleanup(cluster.close)
-        with self.serve(cluster, *options) as server:
+        with self.serve(cluster, *options, timeout=20000) as server:
             load = Load(self, server)
             slots = sorted({keyslot(cluster.nodes[0], key) for key in load.keys})
             with load:

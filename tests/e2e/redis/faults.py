@@ -143,6 +143,27 @@ class Faults(unittest.TestCase):
         self.run_under_load(harm)
 
 
+class FaultsWithSeveralConnections(Faults):
+    options = ("--redis-connections", "3")
+
+
+@unittest.skipUnless(common.HAVE_REDIS, "redis-server is not installed")
+class OldServers(unittest.TestCase):
+    """A server without HELLO, as before Redis 6: protocol version 2."""
+
+    def test_calls(self):
+        with Real("--rename-command", "HELLO", "", "--requirepass", "geheim") as redis, \
+                wire.Server(common.PROGRAM, "--redis", redis.url.replace("unix://", "unix://:geheim@") + "?db=2",
+                            "--redis-cache", "100000") as server, server.connect() as c:
+            body = b"PUT /set/k HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nvalue"
+            self.assertEqual(c.request(body).status, 200)
+            self.assertEqual(c.get("/get/k").body, b"value")
+            self.assertEqual(c.get("/mget/k,none,k").body, b"value\n-\nvalue\n")
+            self.assertEqual(c.get("/get/none").status, 404)
+            self.assertEqual(c.request(wire.post("/incr/n", b"")).body, b"1")
+            self.assertEqual(stats(c)["hits"], 0)  # it could not tell of changes
+
+
 class FaultsWithCache(Faults):
     options = ("--redis-cache", "1000000")
 

@@ -237,7 +237,7 @@ static void pipelined_long_values_never_mix(void **state)
     get_long_by_many();
     dz_redis_stats stats = stats_now();
     assert_int_equal(stats.waiting, 0);
-    assert_int_equal(stats.shared + stats.commands, 8 + MANY * 20);
+    assert_int_equal(stats.shared + stats.commands, 8 + (uint64_t)MANY * 20);
     assert_true(stats.shared > 0);
 }
 

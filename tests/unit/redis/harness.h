@@ -91,6 +91,35 @@ static inline void on_fibers_of(const harness_work *work, size_t kinds)
     free(jobs);
 }
 
+typedef struct harness_start_all {
+    dz_msg msg;
+    harness_job *jobs;
+    size_t count;
+} harness_start_all;
+
+static inline void harness_begin_all(dz_loop *loop, dz_msg *msg)
+{
+    harness_start_all *all = DZ_CONTAINER(msg, harness_start_all, msg);
+    for (size_t i = 0; i < all->count; i++)
+        harness_begin(loop, &all->jobs[i].msg);
+}
+
+/* Runs fn(1), fn(2), ... each on a fiber, all begun in one tick, and waits for all. */
+static inline void on_fibers_in_one_tick(void (*fn)(void *), size_t count)
+{
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
+    size_t left = count;
+    harness_start_all all = {.msg.fn = harness_begin_all, .count = count};
+    all.jobs = calloc(count, sizeof *all.jobs);
+    for (size_t i = 0; i < count; i++)
+        all.jobs[i] = (harness_job){
+            .fn = fn, .arg = (void *)(i + 1), .lock = &lock, .ended = &ended, .left = &left};
+    dz_loop_post(&harness->loops[0], &all.msg);
+    harness_wait(&lock, &ended, &left);
+    free(all.jobs);
+}
+
 /* Runs fn(args[i]) for all i at once, each on a fiber, and waits for all. Posted by one message's
  * worth of messages, so that they usually start in one tick. */
 static inline void on_fibers(void (*fn)(void *), void **args, size_t count)
