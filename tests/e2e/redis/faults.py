@@ -52,7 +52,7 @@ class Faults(unittest.TestCase):
         wire.wait_until(lambda: self.good >= goal or self.bad, f"{more} more good answers")
 
     def value(self, key, version):
-        return (b"%d:%d:" % (key, version)).ljust(3000, b"x")
+        return (b"%d:%d:" % (key, version)).ljust(20000, b"x")  # more than Redis keeps for a client besides its list
 
     def write(self, connection, key, version):
         body = self.value(key, version)
