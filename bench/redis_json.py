@@ -71,7 +71,7 @@ def milliseconds(text):
 
 
 def wrk(url, seconds):
-    out = subprocess.run(["wrk", "-t2", "-c20", f"-d{seconds}s", "--latency", url], check=True,
+    out = subprocess.run(["wrk", "-t2", "-c20", f"-d{seconds}s", "--timeout", "30s", "--latency", url], check=True,
                          capture_output=True, text=True).stdout
     total = re.search(r"(\d+) requests in", out)
     if "Non-2xx" in out or "Socket errors" in out or not total:

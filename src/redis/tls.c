@@ -265,3 +265,12 @@ ssize_t dz_redis_tls_receive(dz_redis_conn *conn, const struct iovec *iov, int p
     }
     return (ssize_t)total;
 }
+
+void dz_redis_tls_last_words(dz_redis_conn *conn)
+{
+    char byte;
+    ERR_clear_error();
+    int n = SSL_read(conn->tls->ssl, &byte, 1);
+    if (n <= 0)
+        outcome(conn, n);
+}

@@ -32,6 +32,9 @@ ssize_t dz_redis_tls_send(dz_redis_conn *conn, const struct iovec *iov, int piec
 /* Sends what was taken. 1: some is left; 0; -errno. */
 int dz_redis_tls_flush(dz_redis_conn *conn);
 
+/* Sending failed: the peer may have said why before it hung up. Sets conn->why if so. */
+void dz_redis_tls_last_words(dz_redis_conn *conn);
+
 /* As readv. */
 ssize_t dz_redis_tls_receive(dz_redis_conn *conn, const struct iovec *iov, int pieces);
 

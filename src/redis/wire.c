@@ -85,6 +85,8 @@ bool dz_redis_write(dz_redis_conn *conn)
         rc = want_output(conn, rc == 1);
     if (rc == 0)
         return true;
+    if (conn->tls && conn->state == DZ_REDIS_HANDSHAKE)
+        dz_redis_tls_last_words(conn);
     dz_redis_conn_fail(conn, rc);
     return false;
 }

@@ -67,7 +67,7 @@ def free_port():
 class TlsRedis:
     """redis-server with a TLS port (and, for the tests' own commands, a unix socket)."""
 
-    def __init__(self, authority, cert, key, clients="no"):
+    def __init__(self, authority, cert, key, clients="no", *more):
         self.folder = tempfile.TemporaryDirectory()
         self.path = os.path.join(self.folder.name, "sock")
         self.port = free_port()
@@ -75,7 +75,7 @@ class TlsRedis:
             "--port", "0", "--tls-port", str(self.port), "--unixsocket", self.path, "--save", "",
             "--dir", self.folder.name, "--bind", "127.0.0.1", "--tls-cert-file", cert,
             "--tls-key-file", key, "--tls-ca-cert-file", authority.cert,
-            "--tls-auth-clients", clients]
+            "--tls-auth-clients", clients, *more]
         self.start()
 
     def start(self):
@@ -283,6 +283,19 @@ class Tls(unittest.TestCase):
                 server.connect() as c:
             self.assertEqual(c.get("/get/k").body, b"DZ_E_UNAVAILABLE")
             self.assertIn(b"a TLS port is spoken to with rediss://", c.get("/why").body)
+
+    def test_a_cluster(self):
+        """The map has the nodes' TLS ports, and their addresses are what certificates must name."""
+        node_options = ("--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-port", str(free_port()))
+        cert, key = self.authority.sign("both", "DNS:localhost,IP:127.0.0.1")
+        with TlsRedis(self.authority, cert, key, "no", *node_options) as redis:
+            self.assertEqual(redis.command(b"CLUSTER", b"ADDSLOTSRANGE", b"0", b"16383"), b"+OK\r\n")
+            wire.wait_until(lambda: b"cluster_state:ok" in redis.command(b"CLUSTER", b"INFO"), "the cluster is up")
+            with wire.Server(common.PROGRAM, "--redis", f"rediss+cluster://localhost:{redis.port}",
+                             "--redis-ca", self.authority.cert, "--redis-timeout", "20000") as server, \
+                    server.connect() as c:
+                self.works(server)
+                self.assertEqual(c.get("/mget/k,none").body, b"v" * 100000 + b"\n-\n")
 
     def test_killed_and_started_again(self):
         with TlsRedis(self.authority, *self.by_name) as redis, \

@@ -6,9 +6,11 @@
 
 #include <donmaz/redis.h>
 
+#include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -49,6 +51,20 @@ int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo
         (*found)->ai_next = second;
     }
     return rc;
+}
+
+static atomic_bool no_threads;
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          void *(*start)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          void *(*start)(void *), void *arg);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          void *(*start)(void *), void *arg)
+{
+    return atomic_load(&no_threads) ? EAGAIN
+                                    : __real_pthread_create(thread, attributes, start, arg);
 }
 
 static void allow(unsigned count)
@@ -205,6 +221,25 @@ static void a_name_that_does_not_exist(void **state)
     assert_non_null(strstr(why, "the name does not resolve: Name or service not known"));
 }
 
+static void no_thread_for_a_lookup(void **state)
+{
+    (void)state;
+    char why[200];
+    int rc = 1;
+    allow(1000);
+    open_client(60000);
+    atomic_store(&no_threads, true);
+    on_fiber(get, &rc);
+    atomic_store(&no_threads, false);
+    assert_int_equal(rc, DZ_E_UNAVAILABLE);
+    assert_true(dz_redis_why(redis, why, sizeof why) > 0);
+    assert_non_null(strstr(why, "no thread could be started"));
+    for (uint64_t end = dz_now() + 60 * DZ_SEC; rc != 0; poll(NULL, 0, 2)) {
+        on_fiber(get, &rc);
+        assert_true(dz_now() < end);
+    }
+}
+
 static void each_connection_looks_the_name_up_anew(void **state)
 {
     (void)state;
@@ -255,6 +290,7 @@ int main(void)
         TEST(the_loop_goes_on_while_a_name_is_looked_up),
         TEST(a_lookup_that_takes_too_long_is_a_timeout_and_not_repeated),
         TEST(a_name_that_does_not_exist),
+        TEST(no_thread_for_a_lookup),
         TEST(each_connection_looks_the_name_up_anew),
         TEST(the_next_address_is_tried_at_once),
         TEST(a_client_is_closed_while_its_lookup_goes_on),
