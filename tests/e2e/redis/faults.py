@@ -144,7 +144,7 @@ class Faults(unittest.TestCase):
 
 
 class FaultsWithSeveralConnections(Faults):
-    options = ("--redis-connections", "3")
+    options = ("--redis-connections", "3", "--loops", "2")
 
 
 @unittest.skipUnless(common.HAVE_REDIS, "redis-server is not installed")
