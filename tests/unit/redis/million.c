@@ -311,8 +311,10 @@ static void fault_busy(void)
     if (fd < 0)
         return;
     pause_ms(10, TIMEOUT_MS); /* first it says nothing, then that it is busy */
-    while (strncmp(tell("SCRIPT KILL"), "+OK", 3) != 0)
-        poll(NULL, 0, 1);
+    /* Until it is stopped, or was refused because the one before had not quite ended. */
+    struct pollfd answer = {.fd = fd, .events = POLLIN};
+    while (strncmp(tell("SCRIPT KILL"), "+OK", 3) != 0 && poll(&answer, 1, 1) == 0) {
+    }
     close(fd);
 }
 
