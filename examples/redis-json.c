@@ -168,8 +168,8 @@ static void stop(dz_app *app, void *unused)
 int main(int argc, char **argv)
 {
     dz_app *app = dz_app_new();
-    dz_app_option(app, "redis", "URL", "redis://, rediss://, redis+cluster://, unix:// or embedded",
-                  &where);
+    dz_app_option(app, "redis", "URL",
+                  "redis://, rediss://, redis+cluster:// or unix:// (embedded)", &where);
     dz_app_option(app, "redis-cache", "BYTES", "tracking cache of each loop (0: none)", &cache);
     dz_app_option(app, "redis-ca", "FILE", "authorities to trust (the system's)", &ca);
     dz_app_option(app, "redis-cert", "FILE", "certificate to show to Redis", &cert);
