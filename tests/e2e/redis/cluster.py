@@ -6,6 +6,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 import common
@@ -84,18 +85,24 @@ class Cluster:
 
     def __init__(self, replica=False):
         self.folder = tempfile.TemporaryDirectory()
+        self.nodes = []
+        try:
+            self.make(replica)
+        except BaseException:
+            self.close()
+            raise
+
+    def make(self, replica):
         count = 4 if replica else 3
         ports = free_ports(2 * count)
-        self.nodes = [Node(os.path.join(self.folder.name, str(i)), ports[2 * i], ports[2 * i + 1],
-                           1500 if replica else 15000)
-                      for i in range(count)]
+        for i in range(count):
+            self.nodes.append(Node(os.path.join(self.folder.name, str(i)), ports[2 * i], ports[2 * i + 1],
+                                   1500 if replica else 15000))
         self.masters = self.nodes[:3]
         for i, node in enumerate(self.nodes):
             node.must("CLUSTER", "SET-CONFIG-EPOCH", i + 1)
         for i, node in enumerate(self.masters):
             node.must("CLUSTER", "ADDSLOTSRANGE", SLOTS * i // 3, SLOTS * (i + 1) // 3 - 1)
-        for node in self.nodes[1:]:
-            node.must("CLUSTER", "MEET", "127.0.0.1", self.nodes[0].port, self.nodes[0].bus_port)
         self.wait_until_whole()
         if replica:
             self.nodes[3].must("CLUSTER", "REPLICATE", self.nodes[0].id)
@@ -104,10 +111,19 @@ class Cluster:
         self.url = f"redis+cluster://127.0.0.1:{ports[0]},127.0.0.1:{ports[2]}"
 
     def wait_until_whole(self):
-        wire.wait_until(lambda: all(node.info("cluster_state:ok") and
-                                    node.info(f"cluster_known_nodes:{len(self.nodes)}") and
-                                    node.info(f"cluster_slots_ok:{SLOTS}") for node in self.nodes),
-                        "the cluster is whole")
+        """Nodes that do not know each other are introduced, again when they took too long over it."""
+        meet_again = 0
+
+        def is_whole():
+            nonlocal meet_again
+            strangers = [node for node in self.nodes if not node.info(f"cluster_known_nodes:{len(self.nodes)}")]
+            if strangers and time.monotonic() > meet_again:
+                meet_again = time.monotonic() + 3
+                for node in self.nodes[1:]:
+                    node.must("CLUSTER", "MEET", "127.0.0.1", self.nodes[0].port, self.nodes[0].bus_port)
+            return not strangers and all(node.info("cluster_state:ok") and node.info(f"cluster_slots_ok:{SLOTS}")
+                                         for node in self.nodes)
+        wire.wait_until(is_whole, "the cluster is whole")
 
     def owner(self, slot):
         for first, last, master, *_ in self.masters[0].command("CLUSTER", "SLOTS"):
@@ -156,10 +172,9 @@ class Load:
         with server.connect() as c:
             for key in self.keys:
                 wire.wait_until(lambda: self.write(c, key, 1), "all is written")
-        self.threads = [threading.Thread(target=self.read, args=(n,)) for n in range(readers)]
-        self.threads += [threading.Thread(target=self.keep_writing),
-                         threading.Thread(target=self.read_many, args=(self.keys[-10:],)),
-                         threading.Thread(target=self.read_many, args=(self.keys[:12],))]
+        work = [(self.read, (n,)) for n in range(readers)]
+        work += [(self.keep_writing, ()), (self.read_many, (self.keys[-10:],)), (self.read_many, (self.keys[:12],))]
+        self.threads = [threading.Thread(target=fn, args=args, daemon=True) for fn, args in work]
 
     def __enter__(self):
         for thread in self.threads:
