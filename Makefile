@@ -2,9 +2,10 @@
 BUILD ?= build
 MESON_FLAGS ?=
 TESTS ?=
+SEED ?= 1
 
-.PHONY: all deps build demo check lint sanitize valgrind stress fuzz bench bench-load-accuracy \
-  bench-load-speed install format clean
+.PHONY: all deps build demo check lint sanitize valgrind stress stress-redis fuzz bench bench-load-accuracy \
+  bench-load-speed bench-redis install format clean
 
 all: build
 
@@ -41,6 +42,11 @@ stress: deps build
 	meson compile -C $(BUILD) test-stress-stress
 	$(BUILD)/tests/stress/test-stress-stress --seconds 60
 
+# A million answers from a Redis that is killed, paused, filled up and worse: about two minutes.
+stress-redis: deps build
+	meson compile -C $(BUILD) test-redis-million
+	$(BUILD)/tests/unit/redis/test-redis-million --answers 1000000 --seed $(SEED)
+
 fuzz: deps
 	scripts/fuzz
 
@@ -53,6 +59,14 @@ bench-load-accuracy: deps build
 
 bench-load-speed: deps build
 	bench/load-speed $(BUILD)
+
+# redis-json beside the floor, Node and Rust, and whether it meets its targets. Four minutes, on a
+# machine nobody else uses.
+bench-redis: deps
+	@[ -f build-release/build.ninja ] || meson setup build-release --buildtype=release
+	meson compile -C build-release
+	peers/install redis-json-node redis-json-rust || true
+	bench/redis_json.py build-release
 
 install: build
 	meson install -C $(BUILD)

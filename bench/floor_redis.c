@@ -23,7 +23,7 @@ static int connect_redis(void)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    memcpy(address.sun_path, redis_url.path, sizeof redis_url.path);
+    memcpy(address.sun_path, redis_url.endpoints[0].path, sizeof redis_url.endpoints[0].path);
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0) {
         perror("redis");
         exit(1);
@@ -125,7 +125,8 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--redis") == 0)
             where = argv[i + 1];
     }
-    if (!where || dz_redis_url_parse(&redis_url, dz_slice_of(where)) < 0 || !redis_url.path[0]) {
+    if (!where || dz_redis_url_parse(&redis_url, dz_slice_of(where)) < 0 ||
+        !redis_url.endpoints[0].path[0]) {
         fprintf(stderr, "usage: floor-redis --port N --redis unix:///path (or REDIS_URL)\n");
         return 2;
     }

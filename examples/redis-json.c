@@ -3,9 +3,9 @@
  *   GET /data    the document, straight from Redis' reply to the client's socket
  *   GET /health  {"ok":true}
  *
- * --redis embedded (the default) starts a private redis-server and fills it. --redis-cache keeps
- * the document in memory until Redis says that it changed. --etag answers 304 to clients that have
- * it already. */
+ * --redis takes redis://, rediss:// (TLS), redis+cluster:// and unix://; embedded (the default)
+ * starts a private redis-server and fills it. --redis-cache keeps the document in memory until
+ * Redis says that it changed. --etag answers 304 to clients that have it already. */
 #include <donmaz.h>
 
 #include <errno.h>
@@ -17,6 +17,7 @@ enum { DOC_BYTES = 102400 };
 
 static const char *where = "embedded", *cache = "0", *etag = NULL, *cache_control = NULL;
 static const char *no_share = NULL;
+static const char *ca, *cert, *key, *insecure; /* of rediss:// */
 static dz_redis *redis;
 static dz_redis_server *server;
 
@@ -115,6 +116,12 @@ static void health(dz_request *req, dz_response *res)
     dz_send_json(res, 200, "{\"ok\":true}");
 }
 
+static void on_event(void *context, const char *text)
+{
+    (void)context;
+    fprintf(stderr, "redis-json: redis: %s\n", text);
+}
+
 static int start(dz_app *app, void *unused)
 {
     (void)app;
@@ -122,7 +129,12 @@ static int start(dz_app *app, void *unused)
     char url[128];
     char *end;
     dz_redis_options options = {.cache_bytes = strtoull(cache, &end, 10),
-                                .no_sharing = no_share != NULL};
+                                .no_sharing = no_share != NULL,
+                                .tls_ca_file = ca,
+                                .tls_cert_file = cert,
+                                .tls_key_file = key,
+                                .tls_insecure = insecure != NULL,
+                                .on_event = on_event};
     if (*end || end == cache) {
         fprintf(stderr, "redis-json: --redis-cache takes a number of bytes, not %s\n", cache);
         return DZ_E_INVALID;
@@ -156,8 +168,13 @@ static void stop(dz_app *app, void *unused)
 int main(int argc, char **argv)
 {
     dz_app *app = dz_app_new();
-    dz_app_option(app, "redis", "URL", "redis://, unix:// or embedded (embedded)", &where);
+    dz_app_option(app, "redis", "URL",
+                  "redis://, rediss://, redis+cluster:// or unix:// (embedded)", &where);
     dz_app_option(app, "redis-cache", "BYTES", "tracking cache of each loop (0: none)", &cache);
+    dz_app_option(app, "redis-ca", "FILE", "authorities to trust (the system's)", &ca);
+    dz_app_option(app, "redis-cert", "FILE", "certificate to show to Redis", &cert);
+    dz_app_option(app, "redis-key", "FILE", "its key (in the same file)", &key);
+    dz_app_option(app, "redis-insecure", NULL, "take any certificate of Redis", &insecure);
     dz_app_option(app, "no-share", NULL, "one GET a request, also for the same key", &no_share);
     dz_app_option(app, "etag", NULL, "send ETag, answer If-None-Match with 304", &etag);
     dz_app_option(app, "cache-control", "TEXT", "send this Cache-Control", &cache_control);

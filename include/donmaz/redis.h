@@ -6,11 +6,12 @@
  * elsewhere they return DZ_E_STATE.
  *
  * Errors of every call:
- *   DZ_E_UNAVAILABLE  no connection (or Redis is loading, or busy with a script): try again later
+ *   DZ_E_UNAVAILABLE  no connection (or Redis is loading, or busy with a script, or no node of the
+ *                     cluster has the key's slot): try again later; dz_redis_why tells more
  *   DZ_E_TIMEOUT      no answer in time; a write may still be executed
  *   DZ_E_CLOSED       the connection broke after a write was sent: it may have been executed
  *   DZ_E_REPLY        Redis answered with an error (wrong type, out of memory, no permission, ...)
- *   DZ_E_QUEUE_FULL   too many commands wait already
+ *   DZ_E_QUEUE_FULL   too many commands, or too many bytes of them, wait already
  *   DZ_E_PROTOCOL, DZ_E_TOO_LARGE, DZ_E_NOMEM, DZ_E_INVALID, DZ_E_STATE
  * Reads that were cut off are sent once more on the next connection; writes never are. */
 #ifndef DONMAZ_REDIS_H
@@ -34,14 +35,34 @@ typedef struct dz_redis_options {
     unsigned connections;        /* a loop; 1, at most 16 */
     size_t cache_bytes;          /* of each loop's tracking cache; 0: none */
     unsigned max_waiting;        /* commands a connection may owe; 4096 */
+    size_t max_waiting_bytes;    /* of those commands and of the reply that is coming in, for each
+                                    connection; one command alone may be larger; 64 MB */
     size_t max_reply;            /* bytes; 1 GB */
     bool no_sharing;             /* each GET is a command of its own, also of one key in one tick */
+
+    /* TLS, with rediss:// and rediss+cluster://. Files are PEM, and read by dz_redis_open. */
+    const char *tls_ca_file;     /* whom to trust; NULL: whom the system trusts */
+    const char *tls_cert_file;   /* the client's certificate, with its chain; NULL: none */
+    const char *tls_key_file;    /* its key; NULL: in tls_cert_file too */
+    const char *tls_server_name; /* that the certificate must have (also sent, SNI); NULL: the host
+                                    in the URL, or as the cluster names the node */
+    bool tls_insecure;           /* takes any certificate: anyone on the way can read and change */
+
+    /* Called on a loop when a connection is lost or can't be made for a new reason, and when it is
+     * there again. `text` is one line, "10.0.0.1:6379: connecting: Connection refused", and lives
+     * during the call, which must not block: dz_log is right. May be NULL. */
+    void (*on_event)(void *context, const char *text);
+    void *event_context;
 } dz_redis_options;
 
-/* Makes a client for redis://[user[:password]@]host[:port][/db] or
- * unix://[user[:password]@]/path[?db=n]. Resolves the host name (which may block); connects when
- * first used. *out is the caller's. DZ_E_INVALID: bad URL; DZ_E_UNAVAILABLE: the name does not
- * resolve, or rediss:// (TLS), which this build does not speak; DZ_E_NOMEM. */
+/* Makes a client for
+ *     redis://[user[:password]@]host[:port][/db]             rediss:// with TLS
+ *     unix://[user[:password]@]/path[?db=n]
+ *     redis+cluster://[user[:password]@]host[:port][,...]    rediss+cluster:// with TLS
+ * Connects when first used, and looks host names up then and at each reconnect, on a thread of its
+ * own. *out is the caller's; nothing in options need outlive the call, except event_context.
+ * DZ_E_INVALID: bad URL or option; -errno: a TLS file can't be read; DZ_E_FORMAT: it is not what it
+ * should be; DZ_E_NOMEM. */
 DZ_API int dz_redis_open(dz_redis **out, const char *url, const dz_redis_options *options);
 
 /* Closes everything. Only when no loop runs any more that used it (dz_on_stop is right). */
@@ -59,10 +80,12 @@ DZ_API int dz_redis_get_hash(dz_redis *redis, dz_slice key, dz_buf *value, uint6
 DZ_API int dz_redis_set(dz_redis *redis, dz_slice key, dz_slice value, uint64_t expire_ms);
 
 /* Several values at once: values[i] is that of keys[i], with .block NULL where there is none. All
- * are the caller's to release (empty ones harmlessly). */
+ * are the caller's to release (empty ones harmlessly). In a cluster it is one command for each
+ * slot, sent together: then the values need not be of one moment. */
 DZ_API int dz_redis_mget(dz_redis *redis, const dz_slice *keys, size_t count, dz_buf *values);
 
-/* *deleted (may be NULL): how many of the keys there were. */
+/* *deleted (may be NULL): how many of the keys there were. In a cluster as dz_redis_mget: on an
+ * error some may be deleted. */
 DZ_API int dz_redis_del(dz_redis *redis, const dz_slice *keys, size_t count, int64_t *deleted);
 
 /* Adds `by`; *value (may be NULL) is the result. */
@@ -74,7 +97,9 @@ enum {
 
 /* Any command: args[0] is its name. *reply is the caller's, to be freed; it is set also with
  * DZ_E_REPLY (its text says what is wrong), else NULL on errors. DZ_E_INVALID: a command that
- * would change the shared connection or block it (SUBSCRIBE, MULTI, SELECT, BLPOP, ...). */
+ * would change the shared connection or block it (SUBSCRIBE, MULTI, SELECT, BLPOP, ...).
+ * In a cluster it goes to the node of its first key, commands without a key (FLUSHALL, KEYS) to
+ * some node; keys of several slots are an error, "CROSSSLOT ..." (DZ_E_REPLY). */
 DZ_API int dz_redis_command(dz_redis *redis, unsigned flags, const dz_slice *args, size_t count,
                             dz_reply **reply);
 
@@ -106,20 +131,37 @@ DZ_API void dz_reply_free(dz_reply *reply);                   /* the whole; NULL
 
 /* --- what it does --- */
 
+/* The first group only grows; the rest is what there is now. */
 typedef struct dz_redis_stats {
-    uint64_t commands; /* sent */
+    uint64_t commands; /* sent, those sent again included */
     uint64_t shared;   /* GETs that shared another's command */
-    uint64_t timeouts, errors /* DZ_E_REPLY */, retries;
-    uint64_t connects, connect_failures, losses;
-    uint64_t cache_hits, cache_misses, cache_invalidations, cache_evictions, cache_flushes;
-    uint64_t cache_late; /* replies not kept because an invalidation overtook them */
-    uint64_t cache_bytes, cache_values;
-    uint64_t waiting;   /* commands that wait for their answer */
-    unsigned connected; /* connections ready for commands */
+    uint64_t timeouts; /* commands that were not answered in time */
+    uint64_t errors;   /* answers that were errors (DZ_E_REPLY, and DZ_E_UNAVAILABLE by LOADING
+                          and the like) */
+    uint64_t retries;  /* reads sent again after a broken connection */
+    uint64_t connects, connect_failures;
+    uint64_t losses;        /* connections that broke, or were given up because of silence */
+    uint64_t redirects;     /* MOVED, ASK and TRYAGAIN that were followed */
+    uint64_t map_refreshes; /* how often the cluster's map was asked for */
+    uint64_t cache_hits, cache_misses;
+    uint64_t cache_invalidations; /* values and reads in flight dropped because Redis said so */
+    uint64_t cache_evictions;     /* values dropped for want of room */
+    uint64_t cache_flushes;       /* times that all was dropped */
+    uint64_t cache_late;          /* replies not kept because an invalidation overtook them */
+
+    uint64_t cache_bytes, cache_values; /* held */
+    uint64_t waiting;                   /* commands that wait for their answer */
+    uint64_t waiting_bytes;             /* of them, those given up included */
+    uint64_t nodes;                     /* of the cluster, known to the loops (of each its own) */
+    unsigned connected;                 /* connections ready for commands */
 } dz_redis_stats;
 
-/* The sums over all loops; any thread. */
+/* The sums over all loops; any thread, any time. For metrics: docs/redis.md has the names. */
 DZ_API void dz_redis_get_stats(const dz_redis *redis, dz_redis_stats *stats);
+
+/* Why a connection failed last, as one line; empty (returns 0) when it is there again. Cut to size;
+ * returns the whole length. Any thread. */
+DZ_API size_t dz_redis_why(const dz_redis *redis, char *text, size_t size);
 
 /* --- a private server --- */
 

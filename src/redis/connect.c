@@ -1,53 +1,50 @@
-/* Getting a connection: addresses, sockets, handshake. */
+/* Getting a connection: names, addresses, sockets, TLS. */
 #include "redis/conn.h"
+#include "redis/tls.h"
 
 #include <donmaz/error.h>
 
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-int dz_redis_resolve(dz_redis_config *config)
+/* --- names */
+
+static void on_resolved(void *user, int rc, const dz_redis_addresses *found)
 {
-    const dz_redis_url *url = &config->url;
-    config->address_count = 0;
-    if (url->path[0]) {
-        dz_redis_address *address = &config->addresses[config->address_count++];
-        address->to.un.sun_family = AF_UNIX;
-        memcpy(address->to.un.sun_path, url->path, strlen(url->path) + 1);
-        address->len = sizeof address->to.un;
-        return 0;
+    dz_redis_conn *conn = user;
+    conn->lookup = NULL;
+    conn->addresses = *found;
+    conn->next_address = 0;
+    if (conn->state != DZ_REDIS_RESOLVING)
+        return; /* it took too long; whoever connects next asks again */
+    if (rc == 0) {
+        rc = dz_redis_connect_next(conn);
+    } else {
+        dz_redis_conn_why(conn, "the name does not resolve: %s", gai_strerror(rc));
+        rc = DZ_E_UNAVAILABLE;
     }
-    char port[8];
-    snprintf(port, sizeof port, "%u", url->port);
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG}, *found;
-    int rc = getaddrinfo(url->host, port, &hints, &found);
-    if (rc != 0 && rc != EAI_SYSTEM) { /* 127.0.0.1 where there is no network at all */
-        hints.ai_flags = AI_NUMERICHOST;
-        rc = getaddrinfo(url->host, port, &hints, &found);
-    }
-    if (rc != 0)
-        return rc == EAI_MEMORY ? DZ_E_NOMEM : DZ_E_UNAVAILABLE;
-    for (const struct addrinfo *at = found; at && config->address_count < DZ_REDIS_ADDRESSES;
-         at = at->ai_next) {
-        dz_redis_address *address = &config->addresses[config->address_count];
-        if (at->ai_addrlen > sizeof address->to)
-            continue;
-        memcpy(&address->to, at->ai_addr, at->ai_addrlen);
-        address->len = at->ai_addrlen;
-        config->address_count++;
-    }
-    freeaddrinfo(found);
-    return config->address_count > 0 ? 0 : DZ_E_UNAVAILABLE;
+    if (rc < 0)
+        dz_redis_conn_fail(conn, rc);
 }
 
 int dz_redis_connect(dz_redis_conn *conn)
 {
-    const dz_redis_config *config = conn->config;
-    const dz_redis_address *address = &config->addresses[conn->address++ % config->address_count];
+    int rc = 0;
+    conn->next_address = 0;
+    if (dz_redis_resolve_now(&conn->addresses, conn->endpoint))
+        return dz_redis_connect_next(conn);
+    conn->state = DZ_REDIS_RESOLVING;
+    if (!conn->lookup) /* else the one before is still at it */
+        conn->lookup = dz_redis_lookup_start(conn->loop, conn->endpoint, on_resolved, conn, &rc);
+    return rc;
+}
+
+/* --- sockets */
+
+static int open_socket(dz_redis_conn *conn, const dz_redis_address *address)
+{
     int fd = socket(address->to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
@@ -67,7 +64,21 @@ int dz_redis_connect(dz_redis_conn *conn)
         return rc;
     }
     conn->fd = fd;
+    conn->wants_output = true; /* as just registered */
     return 0;
+}
+
+int dz_redis_connect_next(dz_redis_conn *conn)
+{
+    int rc = DZ_E_UNAVAILABLE;
+    conn->state = DZ_REDIS_CONNECTING;
+    while (conn->next_address < conn->addresses.count) {
+        size_t at = (conn->turn + conn->next_address++) % conn->addresses.count;
+        rc = open_socket(conn, &conn->addresses.list[at]);
+        if (rc == 0)
+            break;
+    }
+    return rc;
 }
 
 int dz_redis_connected(dz_redis_conn *conn)
@@ -79,123 +90,51 @@ int dz_redis_connected(dz_redis_conn *conn)
     return -error;
 }
 
-/* --- handshake */
+/* --- events */
 
-static void remember_error(dz_redis_conn *conn, const dz_reply *reply)
+/* False when the connection ended, or has not got that far yet. */
+static bool go_on_securing(dz_redis_conn *conn)
 {
-    snprintf(conn->error_text, sizeof conn->error_text, "%.*s", (int)reply->text.len,
-             reply->text.data);
-}
-
-static bool begins_with(const dz_reply *reply, const char *word)
-{
-    size_t len = strlen(word);
-    return reply->text.len >= len && memcmp(reply->text.data, word, len) == 0;
-}
-
-/* Any answer but an error is fine. */
-static void on_plain(dz_redis_conn *conn, dz_redis_cmd *cmd, int rc, dz_reply *reply)
-{
-    free(cmd);
+    int rc = dz_redis_tls_handshake(conn);
+    if (rc == 1)
+        return dz_redis_conn_opened(conn);
     if (rc < 0)
+        dz_redis_conn_fail(conn, rc);
+    return false;
+}
+
+static bool go_on_connecting(dz_redis_conn *conn, uint32_t events)
+{
+    int rc = dz_redis_connected(conn);
+    if (rc == 0 && !(events & (EPOLLOUT | EPOLLIN)))
+        return false;
+    if (rc == 0 && conn->config->tls) {
+        conn->state = DZ_REDIS_SECURING;
+        rc = dz_redis_tls_begin(conn);
+    } else if (rc == 0) {
+        return dz_redis_conn_opened(conn);
+    }
+    if (rc == 0)
+        return true;
+    dz_redis_conn_fail(conn, rc);
+    return false;
+}
+
+void dz_redis_watch(dz_loop *loop, dz_watch *watch, uint32_t events)
+{
+    (void)loop;
+    dz_redis_conn *conn = DZ_CONTAINER(watch, dz_redis_conn, watch);
+    if (conn->state == DZ_REDIS_CONNECTING && !go_on_connecting(conn, events))
         return;
-    if (reply->kind == DZ_REPLY_ERROR) {
-        remember_error(conn, reply);
-        conn->error = begins_with(reply, "LOADING") ? DZ_E_UNAVAILABLE : -EACCES;
-    }
-    dz_reply_free(reply);
-}
-
-static void on_tracking(dz_redis_conn *conn, dz_redis_cmd *cmd, int rc, dz_reply *reply)
-{
-    free(cmd);
-    if (rc < 0)
+    if (conn->state == DZ_REDIS_SECURING && !go_on_securing(conn))
         return;
-    /* Without it the client works, only without a cache. */
-    conn->tracks = reply->kind != DZ_REPLY_ERROR;
-    dz_reply_free(reply);
-}
-
-static int greet_with(dz_redis_conn *conn, const dz_slice *args, size_t count,
-                      void (*done)(dz_redis_conn *, dz_redis_cmd *, int, dz_reply *))
-{
-    dz_redis_cmd *cmd = dz_redis_cmd_new(args, count);
-    if (!cmd)
-        return DZ_E_NOMEM;
-    cmd->done = done;
-    cmd->late = true; /* its deadline is the handshake's */
-    dz_list_push(&conn->greeting, &cmd->link);
-    conn->owed++;
-    return 0;
-}
-
-static int greet_rest(dz_redis_conn *conn)
-{
-    const dz_redis_config *config = conn->config;
-    char number[16];
-    int rc = 0;
-    if (config->url.db != 0) {
-        snprintf(number, sizeof number, "%u", config->url.db);
-        const dz_slice args[] = {DZ_LIT("SELECT"), dz_slice_of(number)};
-        rc = greet_with(conn, args, 2, on_plain);
-    }
-    if (rc == 0 && config->tracking && !conn->resp2) {
-        const dz_slice args[] = {DZ_LIT("CLIENT"), DZ_LIT("TRACKING"), DZ_LIT("ON")};
-        rc = greet_with(conn, args, 3, on_tracking);
-    }
-    return rc;
-}
-
-static int greet_version_2(dz_redis_conn *conn)
-{
-    const dz_redis_url *url = &conn->config->url;
-    int rc = 0;
-    if (url->password[0]) {
-        const dz_slice args[] = {DZ_LIT("AUTH"), dz_slice_of(url->user),
-                                 dz_slice_of(url->password)};
-        const dz_slice old[] = {args[0], args[2]};
-        rc =
-            url->user[0] ? greet_with(conn, args, 3, on_plain) : greet_with(conn, old, 2, on_plain);
-    } else {
-        const dz_slice args[] = {DZ_LIT("PING")};
-        rc = greet_with(conn, args, 1, on_plain);
-    }
-    return rc < 0 ? rc : greet_rest(conn);
-}
-
-static void on_hello(dz_redis_conn *conn, dz_redis_cmd *cmd, int rc, dz_reply *reply)
-{
-    free(cmd);
-    if (rc < 0)
+    if (conn->tls) { /* either direction may have waited for either event */
+        if (dz_redis_write(conn))
+            dz_redis_read(conn, true);
         return;
-    if (reply->kind == DZ_REPLY_ERROR) {
-        /* Before Redis 6: "ERR unknown command"; or "NOPROTO". */
-        if (begins_with(reply, "ERR unknown") || begins_with(reply, "NOPROTO")) {
-            conn->resp2 = true;
-            conn->error = greet_version_2(conn);
-        } else {
-            remember_error(conn, reply);
-            conn->error = begins_with(reply, "LOADING") ? DZ_E_UNAVAILABLE : -EACCES;
-        }
-    } else {
-        conn->error = greet_rest(conn);
     }
-    dz_reply_free(reply);
-}
-
-int dz_redis_greet(dz_redis_conn *conn)
-{
-    const dz_redis_url *url = &conn->config->url;
-    conn->error = 0;
-    conn->tracks = false;
-    if (conn->resp2)
-        return greet_version_2(conn);
-    dz_slice args[5] = {DZ_LIT("HELLO"), DZ_LIT("3")};
-    size_t count = 2;
-    if (url->password[0]) {
-        args[count++] = DZ_LIT("AUTH");
-        args[count++] = url->user[0] ? dz_slice_of(url->user) : DZ_LIT("default");
-        args[count++] = dz_slice_of(url->password);
-    }
-    return greet_with(conn, args, count, on_hello);
+    if ((events & EPOLLOUT) && !dz_redis_write(conn))
+        return;
+    if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
+        dz_redis_read(conn, (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0);
 }

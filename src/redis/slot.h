@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-enum { DZ_SLOTS = 16384 };
+enum { DZ_SLOTS = 16384, DZ_SLOT_ANY = 0xffff };
 
 uint16_t dz_slot_of(dz_slice key);
 

@@ -80,6 +80,9 @@ static bool parse_query(dz_redis_url *url, dz_slice query)
 
 static bool parse_host(dz_redis_url *url, dz_slice text)
 {
+    if (url->endpoint_count == DZ_REDIS_SEEDS)
+        return false;
+    dz_redis_endpoint *at = &url->endpoints[url->endpoint_count++];
     dz_slice host = text, port = {NULL, 0};
     if (text.len > 0 && text.ptr[0] == '[') { /* [::1]:6379 */
         text = dz_slice_make(text.ptr + 1, text.len - 1);
@@ -97,8 +100,18 @@ static bool parse_host(dz_redis_url *url, dz_slice text)
     unsigned number = DEFAULT_PORT;
     if (port.len > 0 && (!parse_number(port, UINT16_MAX, &number) || number == 0))
         return false;
-    url->port = (uint16_t)number;
-    return host.len > 0 && decode(url->host, sizeof url->host, host);
+    at->port = (uint16_t)number;
+    return host.len > 0 && decode(at->host, sizeof at->host, host);
+}
+
+/* One host, or for a cluster several between commas. */
+static bool parse_hosts(dz_redis_url *url, dz_slice text)
+{
+    dz_slice host;
+    while (url->cluster && cut(&text, ',', false, &host))
+        if (!parse_host(url, host))
+            return false;
+    return (!text.len || !memchr(text.ptr, ',', text.len)) && parse_host(url, text);
 }
 
 static bool take_prefix(dz_slice *text, dz_slice prefix)
@@ -118,7 +131,7 @@ static bool parse_network(dz_redis_url *url, dz_slice text)
     dz_slice host = text;
     if (cut(&text, '/', false, &host) && text.len > 0 && !parse_number(text, 1 << 20, &url->db))
         return false;
-    return parse_host(url, host);
+    return parse_hosts(url, host) && !(url->cluster && url->db != 0); /* a cluster has only 0 */
 }
 
 static bool parse_unix(dz_redis_url *url, dz_slice text)
@@ -132,18 +145,24 @@ static bool parse_unix(dz_redis_url *url, dz_slice text)
     if (before.len > 0 && (before.ptr[before.len - 1] != '@' ||
                            !parse_credentials(url, dz_slice_make(before.ptr, before.len - 1))))
         return false;
-    return text.len > 1 && decode(url->path, sizeof url->path, text);
+    url->endpoint_count = 1;
+    return text.len > 1 && decode(url->endpoints[0].path, sizeof url->endpoints[0].path, text);
 }
 
 int dz_redis_url_parse(dz_redis_url *url, dz_slice text)
 {
     *url = (dz_redis_url){0};
-    bool is_unix = take_prefix(&text, DZ_LIT("unix://"));
-    if (!is_unix) {
-        url->tls = take_prefix(&text, DZ_LIT("rediss://"));
-        if (!url->tls && !take_prefix(&text, DZ_LIT("redis://")))
-            return DZ_E_INVALID;
-    }
+    bool is_unix = false;
+    if (take_prefix(&text, DZ_LIT("unix://")))
+        is_unix = true;
+    else if (take_prefix(&text, DZ_LIT("rediss://")))
+        url->tls = true;
+    else if (take_prefix(&text, DZ_LIT("redis+cluster://")))
+        url->cluster = true;
+    else if (take_prefix(&text, DZ_LIT("rediss+cluster://")))
+        url->tls = url->cluster = true;
+    else if (!take_prefix(&text, DZ_LIT("redis://")))
+        return DZ_E_INVALID;
     dz_slice head, rest = text;
     if (cut(&rest, '?', true, &head)) {
         if (!parse_query(url, rest))

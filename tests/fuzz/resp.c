@@ -3,6 +3,7 @@
 #include "fuzz.h"
 
 #include "../unit/redis/dump.h"
+#include "redis/cluster.h"
 
 /* Feeds the input in pieces of 1 to `most` bytes; what came out, as text. */
 static char *read_all(const uint8_t *data, size_t size, size_t most)
@@ -34,6 +35,10 @@ static char *read_all(const uint8_t *data, size_t size, size_t most)
         dz_reply *reply;
         while ((rc = dz_resp_next(&resp, &reply)) == 1) {
             dump_value(out, reply);
+            dz_redis_redirect to;
+            if (dz_reply_kind_of(reply) == DZ_REPLY_ERROR &&
+                dz_redis_redirect_parse(&to, dz_reply_text(reply)))
+                HOLDS(to.slot < DZ_SLOTS && to.port > 0);
             fputc('\n', out);
             dz_reply_free(reply);
         }

@@ -25,7 +25,8 @@ class Scripted:
     """A unix socket that talks RESP. Handshakes are answered; each other command waits in
     `commands` as (connection, [words]) for the test to answer."""
 
-    def __init__(self, hello=True):
+    def __init__(self, hello=True, tracking=b"+OK\r\n"):
+        self.tracking = tracking
         self.folder = tempfile.TemporaryDirectory()
         self.path = os.path.join(self.folder.name, "sock")
         self.url = "unix://" + self.path
@@ -64,6 +65,8 @@ class Scripted:
                 connection.sendall(b"-ERR unknown command 'HELLO'\r\n")
             elif words[0] == b"HELLO":
                 connection.sendall(b"%1\r\n+proto\r\n:3\r\n")
+            elif words[0] == b"CLIENT":
+                connection.sendall(self.tracking)
             else:
                 connection.sendall(b"+OK\r\n")
         else:
@@ -96,18 +99,19 @@ HAVE_REDIS = shutil.which("redis-server") is not None
 class Real:
     """A redis-server that can be killed, paused and started again at the same place."""
 
-    def __init__(self):
+    def __init__(self, *options):
         self.folder = tempfile.TemporaryDirectory()
         self.path = os.path.join(self.folder.name, "sock")
         self.url = "unix://" + self.path
-        self.start()
+        self.start(*options)
 
     def start(self, *options):
         self.process = subprocess.Popen(
             ["redis-server", "--port", "0", "--unixsocket", self.path, "--save", "",
-             "--dir", self.folder.name, *options],
+             "--dir", self.folder.name, "--enable-debug-command", "local",
+             "--busy-reply-threshold", "50", *options],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        wire.wait_until(lambda: self.command(b"PING") == b"+PONG\r\n", "redis-server answers")
+        wire.wait_until(lambda: self.command(b"PING")[:5] in (b"+PONG", b"-NOAU"), "redis-server answers")
 
     def command(self, *words):
         try:

@@ -52,7 +52,7 @@ class Faults(unittest.TestCase):
         wire.wait_until(lambda: self.good >= goal or self.bad, f"{more} more good answers")
 
     def value(self, key, version):
-        return (b"%d:%d:" % (key, version)).ljust(3000, b"x")
+        return (b"%d:%d:" % (key, version)).ljust(20000, b"x")  # more than Redis keeps for a client besides its list
 
     def write(self, connection, key, version):
         body = self.value(key, version)
@@ -117,10 +117,51 @@ class Faults(unittest.TestCase):
                 self.progress(20)
         self.run_under_load(harm)
 
+    def test_slow(self):
+        def harm(redis):
+            for _ in range(10):
+                self.assertEqual(redis.command(b"DEBUG", b"SLEEP", b"0.05"), b"+OK\r\n")
+                self.progress(10)
+        self.run_under_load(harm, expect_losses=False)
+
     def test_busy_with_a_script(self):
         def harm(redis):
-            redis.command(b"DEBUG", b"SLEEP", b"0.5")
+            script = threading.Thread(target=redis.command, args=(b"EVAL", b"while true do end", b"0"))
+            script.start()
+            wire.wait_until(lambda: redis.command(b"GET", b"0").startswith(b"-BUSY"), "it is busy")
+            wire.wait_until(lambda: self.answers.get(503, 0) > 20, "that is told")
+            self.assertEqual(redis.command(b"SCRIPT", b"KILL"), b"+OK\r\n")
+            script.join()
         self.run_under_load(harm, expect_losses=False)
+
+    def test_disconnected_because_of_its_output(self):
+        def harm(redis):
+            redis.command(b"CONFIG", b"SET", b"client-output-buffer-limit", b"normal 3000 0 0")
+            wire.wait_until(lambda: self.answers.get(502, 0) + self.answers.get(503, 0) > 0,
+                            "answers fail")
+            redis.command(b"CONFIG", b"SET", b"client-output-buffer-limit", b"normal 0 0 0")
+        self.run_under_load(harm)
+
+
+class FaultsWithSeveralConnections(Faults):
+    options = ("--redis-connections", "3", "--loops", "2")
+
+
+@unittest.skipUnless(common.HAVE_REDIS, "redis-server is not installed")
+class OldServers(unittest.TestCase):
+    """A server without HELLO, as before Redis 6: protocol version 2."""
+
+    def test_calls(self):
+        with Real("--rename-command", "HELLO", "", "--requirepass", "geheim") as redis, \
+                wire.Server(common.PROGRAM, "--redis", redis.url.replace("unix://", "unix://:geheim@") + "?db=2",
+                            "--redis-cache", "100000") as server, server.connect() as c:
+            body = b"PUT /set/k HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nvalue"
+            self.assertEqual(c.request(body).status, 200)
+            self.assertEqual(c.get("/get/k").body, b"value")
+            self.assertEqual(c.get("/mget/k,none,k").body, b"value\n-\nvalue\n")
+            self.assertEqual(c.get("/get/none").status, 404)
+            self.assertEqual(c.request(wire.post("/incr/n", b"")).body, b"1")
+            self.assertEqual(stats(c)["hits"], 0)  # it could not tell of changes
 
 
 class FaultsWithCache(Faults):

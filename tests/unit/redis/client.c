@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -236,7 +237,7 @@ static void pipelined_long_values_never_mix(void **state)
     get_long_by_many();
     dz_redis_stats stats = stats_now();
     assert_int_equal(stats.waiting, 0);
-    assert_int_equal(stats.shared + stats.commands, 8 + MANY * 20);
+    assert_int_equal(stats.shared + stats.commands, 8 + (uint64_t)MANY * 20);
     assert_true(stats.shared > 0);
 }
 
@@ -254,7 +255,7 @@ static void so_with_the_cache(void **state)
     open_client((dz_redis_options){.cache_bytes = 4 << 20, .timeout_ms = 20000});
     get_long_by_many();
     assert_true(stats_now().commands < 8 + 8 + 40);
-    assert_true(stats_now().cache_hits > MANY * 10);
+    assert_true(stats_now().cache_hits > (uint64_t)MANY * 10);
 }
 
 static void do_flood(void *arg)
@@ -292,6 +293,56 @@ static void too_many_commands_are_refused_not_queued_for_ever(void **state)
     }
     assert_true(refused <= MANY - 10);
     assert_int_equal(stats_now().waiting, 0);
+}
+
+static char large[40000];
+static atomic_uint large_set, large_refused;
+
+static void do_set_large(void *unused)
+{
+    (void)unused;
+    int rc = dz_redis_set(redis, DZ_LIT("large"), dz_slice_make(large, sizeof large), 0);
+    assert_true(rc == 0 || rc == DZ_E_QUEUE_FULL);
+    atomic_fetch_add(rc == 0 ? &large_set : &large_refused, 1);
+}
+
+static void *set_large_by_many(void *unused)
+{
+    void *args[MANY] = {unused};
+    on_fibers(do_set_large, args, MANY);
+    return NULL;
+}
+
+static void too_many_bytes_are_refused_not_queued_for_ever(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    open_client((dz_redis_options){.max_waiting_bytes = 100000, .timeout_ms = 60000});
+    on_fiber(do_set_k, NULL);
+    kill(server_pid(), SIGSTOP); /* so that none is answered meanwhile */
+    assert_int_equal(pthread_create(&thread, NULL, set_large_by_many, NULL), 0);
+    for (uint64_t end = dz_now() + HARNESS_PATIENCE_S * DZ_SEC;
+         atomic_load(&large_refused) < MANY - 2 && dz_now() < end;)
+        poll(NULL, 0, 1);
+    kill(server_pid(), SIGCONT);
+    pthread_join(thread, NULL);
+    assert_int_equal(atomic_load(&large_set), 2); /* as many as fit */
+    assert_int_equal(stats_now().waiting_bytes, 0);
+}
+
+static void do_set_huge(void *arg)
+{
+    static char huge[300000];
+    *(int *)arg = dz_redis_set(redis, DZ_LIT("huge"), dz_slice_make(huge, sizeof huge), 0);
+}
+
+static void one_command_alone_may_be_larger_than_the_limit(void **state)
+{
+    (void)state;
+    open_client((dz_redis_options){.max_waiting_bytes = 100000, .timeout_ms = 20000});
+    int rc = 1;
+    on_fiber(do_set_huge, &rc);
+    assert_int_equal(rc, 0);
 }
 
 /* --- the tracking cache */
@@ -390,6 +441,21 @@ static void do_own_writes(void *arg)
     assert_value("w", "200x");
     assert_int_equal(COMMAND(redis, "MSET", "a", "1", "w", "2"), 0);
     assert_value("w", "2");
+    assert_int_equal(COMMAND(redis, "RENAME", "w", "x"), 0);
+    assert_int_equal(dz_redis_get(redis, key, &value), DZ_E_NOT_FOUND);
+    assert_value("x", "2");
+    /* A script and FLUSHALL write keys that they do not name. */
+    for (int i = 0; i < 50; i++) {
+        assert_value("x", i % 2 ? "3" : "2");
+        assert_int_equal(COMMAND(redis, "EVAL",
+                                 i % 2 ? "redis.call('set','x','2')" : "redis.call('set','x','3')",
+                                 "0"),
+                         0);
+    }
+    assert_value("x", "2");
+    assert_int_equal(COMMAND(redis, "FLUSHALL"), 0);
+    assert_int_equal(dz_redis_get(redis, DZ_LIT("x"), &value), DZ_E_NOT_FOUND);
+    assert_int_equal(dz_redis_set(redis, key, DZ_LIT("y"), 0), 0);
     assert_int_equal(dz_redis_del(redis, &key, 1, &number), 0);
     assert_int_equal(dz_redis_get(redis, key, &value), DZ_E_NOT_FOUND);
     assert_int_equal(dz_redis_get(redis, key, &value), DZ_E_NOT_FOUND);
@@ -509,7 +575,6 @@ static void a_server_that_was_never_there_is_unavailable(void **state)
     assert_int_equal(rc, DZ_E_UNAVAILABLE);
     dz_redis *none;
     assert_int_equal(dz_redis_open(&none, "http://x", NULL), DZ_E_INVALID);
-    assert_int_equal(dz_redis_open(&none, "rediss://localhost", NULL), DZ_E_UNAVAILABLE);
 }
 
 static void do_protect(void *arg)
@@ -565,6 +630,8 @@ int main(void)
         TEST(so_with_several_connections),
         TEST(so_with_the_cache),
         TEST(too_many_commands_are_refused_not_queued_for_ever),
+        TEST(too_many_bytes_are_refused_not_queued_for_ever),
+        TEST(one_command_alone_may_be_larger_than_the_limit),
         TEST(cached_values_follow_changes_by_others),
         TEST(own_writes_are_seen_at_once),
         TEST(a_stopped_server_is_a_timeout_and_recovers),
