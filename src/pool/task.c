@@ -97,10 +97,10 @@ void dz_pool_cancel_tasks(dz_pool *pool)
         if (dz_list_empty(&task->job.link))
             continue;
         dz_list_remove(&task->job.link);
-        pool->queued--;
+        dz_pool_left_queue(pool);
         dz_list_push(&withdrawn, &task->job.link);
     }
-    pthread_mutex_unlock(&pool->lock);
+    dz_pool_unlock(pool);
     for (dz_list *link; (link = dz_list_shift(&withdrawn));)
         complete(DZ_CONTAINER(DZ_CONTAINER(link, dz_job, link), dz_task, job), DZ_E_CANCELLED);
 }
@@ -342,14 +342,11 @@ static int begin(dz_loop *loop, dz_task *task)
     if (task->has_timer)
         arm(loop, task);
     attach_fiber(task);
-    pthread_mutex_lock(&pool->lock);
-    dz_list_push(&pool->tasks, &task->all);
-    pthread_mutex_unlock(&pool->lock);
     int rc = atomic_load(&task->stop);
     if (rc < 0)
         count_result(pool, rc); /* nobody waits for it any more */
     else
-        rc = dz_pool_submit_with(pool, &task->job, task->options.priority);
+        rc = dz_pool_submit_task(pool, task);
     if (rc < 0) {
         finish(loop, task);
         return rc;
