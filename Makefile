@@ -4,7 +4,7 @@ MESON_FLAGS ?=
 TESTS ?=
 
 .PHONY: all deps build demo check lint sanitize valgrind stress fuzz bench bench-load-accuracy \
-  bench-load-speed install format clean
+  bench-load-speed bench-pool stress-pool install format clean
 
 all: build
 
@@ -53,6 +53,11 @@ bench-load-accuracy: deps build
 
 bench-load-speed: deps build
 	bench/load-speed $(BUILD)
+
+# Reference 2: the pool beside Node and Piscina, and what must hold of it. Two minutes.
+bench-pool: deps build
+	peers/install node
+	bench/worker_pool.py $(BUILD)
 
 install: build
 	meson install -C $(BUILD)

@@ -19,7 +19,8 @@ dz_zygote *dz_zygote_new(void);
 void dz_zygote_free(dz_zygote *zygote); /* and its children; NULL is fine */
 
 /* On a worker thread: runs the task in its child, made when there is none. Releases task->in, sets
- * task->out. DZ_E_CRASHED, DZ_E_UNAVAILABLE (no child can be made), or task->stop after killing. */
+ * task->out and task->started. DZ_E_CRASHED, DZ_E_UNAVAILABLE (no child can be made), or task->stop
+ * after killing. */
 int dz_child_run(dz_task *task);
 
 /* Ends a child that runs nothing. NULL is fine. */
@@ -43,7 +44,8 @@ typedef struct dz_packet {
     int32_t result;
     uint64_t length; /* bytes of input, output or message */
     dz_task_fn *fn;  /* the child is a copy of this program, so addresses mean the same */
-    uint64_t memory; /* that the child holds, in bytes */
+    uint64_t
+        memory; /* bytes that the child holds, if the task's packet asked by not being 0 here */
 } dz_packet;
 
 /* Serves one parent until its socket closes. */

@@ -63,13 +63,18 @@ static void complete(dz_task *task, int result)
     dz_loop_post(task->fiber->loop, &task->done);
 }
 
+static int run_here(dz_task *task)
+{
+    atomic_store(&task->started, dz_now());
+    return dz_task_call(task);
+}
+
 static void run_task(dz_job *job)
 {
     dz_task *task = DZ_CONTAINER(job, dz_task, job);
-    atomic_store(&task->started, dz_now());
     int result = atomic_load(&task->stop);
     if (result == 0) {
-        result = task->pool->zygote ? dz_child_run(task) : dz_task_call(task);
+        result = task->pool->zygote ? dz_child_run(task) : run_here(task);
         int stop = atomic_load(&task->stop);
         if (result < 0 && stop != 0)
             result = stop;
