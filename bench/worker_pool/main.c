@@ -287,7 +287,7 @@ static void validate_held(dz_request *req, dz_response *res)
 static void upload(dz_request *req, dz_response *res)
 {
     dz_buf in, out = {0};
-    if (dz_req_take_body(req, &in) < 0)
+    if (dz_req_take_body_for(req, reference_state.four, &in) < 0)
         return;
     int rc = dz_pool_run(reference_state.four, "validate", &in, &out);
     dz_buf_release(&in);

@@ -64,6 +64,10 @@ int dz_shared_fd(const dz_buf *buf);
 /* A shared buffer with a copy of `bytes`. DZ_E_NOMEM or -errno. */
 int dz_shared_copy(dz_buf *buf, dz_slice bytes);
 
+/* Room for `cap` bytes in shared memory: of an empty buffer, or a shared one, which grows where it
+ * is or moves its pages. DZ_E_NOT_OWNED for other buffers, DZ_E_NOMEM, -errno: unchanged. */
+int dz_shared_reserve(dz_buf *buf, size_t cap);
+
 /* Maps what another process sent: `len` bytes behind `fd`, which is closed or taken over.
  * DZ_E_PROTOCOL when it is not memory that keeps its size. */
 int dz_shared_adopt(dz_buf *buf, int fd, uint64_t len);
