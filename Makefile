@@ -54,6 +54,10 @@ bench-load-accuracy: deps build
 bench-load-speed: deps build
 	bench/load-speed $(BUILD)
 
+# A million tasks through each isolation with kills and cancels, under both sanitizers. Minutes.
+stress-pool: deps
+	scripts/stress-pool
+
 # Reference 2: the pool beside Node and Piscina, and what must hold of it. Two minutes.
 bench-pool: deps build
 	peers/install node

@@ -230,9 +230,6 @@ static int new_child(const dz_pool *pool, dz_child **out)
         free(child);
         return rc;
     }
-    /* A wait ends now and then by itself, to look whether the task should end. */
-    const struct timeval look = {.tv_usec = LOOK_MS * 1000};
-    (void)setsockopt(child->socket, SOL_SOCKET, SO_RCVTIMEO, &look, sizeof look);
     *out = child;
     return 0;
 }
@@ -246,10 +243,15 @@ void dz_child_free(dz_child *child)
     free(child);
 }
 
+void dz_child_kill(int pidfd)
+{
+    syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+}
+
 /* Ends the child whatever it does, and waits until it is gone. */
 static void kill_child(dz_child *child)
 {
-    syscall(SYS_pidfd_send_signal, child->pidfd, SIGKILL, NULL, 0);
+    dz_child_kill(child->pidfd);
     struct pollfd ended = {.fd = child->pidfd, .events = POLLIN};
     while (poll(&ended, 1, -1) < 0 && errno == EINTR)
         ;
@@ -274,21 +276,7 @@ static int send_task(const dz_child *child, dz_task *task)
         rc = dz_packet_send(child->socket, &packet, sizeof packet, fd) < 0 ? DZ_E_CRASHED : 0;
     }
     dz_buf_release(&copy);
-    dz_buf_release(&task->in);
     return rc;
-}
-
-/* Receives what the child says; a negative error when it can't, or when the task should end. */
-static ssize_t hear(dz_child *child, const dz_task *task, int *fd)
-{
-    for (;;) {
-        int stop = atomic_load_explicit(&((dz_task *)(uintptr_t)task)->stop, memory_order_relaxed);
-        if (stop)
-            return stop;
-        ssize_t n = dz_packet_receive(child->socket, &child->reply, sizeof child->reply, fd, 1);
-        if (n != -EAGAIN && n != -EWOULDBLOCK)
-            return n < 0 ? DZ_E_CRASHED : n;
-    }
 }
 
 static void deliver(dz_task *task, const reply_packet *reply)
@@ -306,9 +294,7 @@ static int listen_to(dz_child *child, dz_task *task, bool *fit)
     *fit = false;
     for (;;) {
         int fd, rc;
-        ssize_t n = hear(child, task, &fd);
-        if (n < 0)
-            return (int)n;
+        ssize_t n = dz_packet_receive(child->socket, &child->reply, sizeof child->reply, &fd, 1);
         if (n < (ssize_t)sizeof reply->packet)
             return DZ_E_CRASHED;
         size_t extra = (size_t)n - sizeof reply->packet;
@@ -349,6 +335,18 @@ static bool is_old(const dz_pool_options *options, const dz_child *child)
            (options->recycle_memory > 0 && child->reply.packet.memory > options->recycle_memory);
 }
 
+/* From now on who stops the task kills the child (pidfd >= 0), or no longer. Returns whether that
+ * has happened; `*stop` says whether the task should not even begin. */
+static bool expose(dz_task *task, int pidfd, int *stop)
+{
+    pthread_mutex_lock(&task->lock);
+    task->pidfd = pidfd;
+    bool killed = task->killed;
+    *stop = atomic_load(&task->stop);
+    pthread_mutex_unlock(&task->lock);
+    return killed;
+}
+
 int dz_child_run(dz_task *task)
 {
     static _Thread_local unsigned failures;
@@ -364,14 +362,19 @@ int dz_child_run(dz_task *task)
         return rc;
     }
     bool fit = false;
+    int stop;
     atomic_store(&task->started, dz_now()); /* it did not run while there was nobody to run it */
-    rc = send_task(*child, task);
+    expose(task, (*child)->pidfd, &stop);
+    fit = stop != 0; /* a child that was given nothing stays */
+    rc = stop ? stop : send_task(*child, task);
+    dz_buf_release(&task->in); /* the child has it */
     if (rc == 0)
         rc = listen_to(*child, task, &fit);
-    if (!fit) {
+    bool killed = expose(task, -1, &stop); /* perhaps when it had ended the task already */
+    if (!fit || killed) {
         kill_child(*child);
         *child = NULL;
-        failures += rc == DZ_E_CRASHED;
+        failures += rc == DZ_E_CRASHED && !killed;
         return rc;
     }
     failures = 0;

@@ -23,6 +23,9 @@ void dz_zygote_free(dz_zygote *zygote); /* and its children; NULL is fine */
  * after killing. */
 int dz_child_run(dz_task *task);
 
+/* Kills a child; the thread that listens to it sees its socket close. */
+void dz_child_kill(int pidfd);
+
 /* Ends a child that runs nothing. NULL is fine. */
 void dz_child_free(dz_child *child);
 
