@@ -17,7 +17,8 @@
 
 reference reference_state;
 
-static const char *catalogue_path = "", *isolation_name = "threads", *cores = "";
+static const char *catalogue_path = "", *isolation_name = "threads", *cores = "",
+                  *worker_nice = "0";
 static _Atomic bool watching;
 
 int reference_alloc(dz_buf *buf, size_t len)
@@ -338,6 +339,7 @@ static dz_pool *make_pool(unsigned workers, uint64_t idle_timeout_ns)
     options.min_workers = idle_timeout_ns ? workers : 0;
     options.idle_timeout_ns = idle_timeout_ns;
     options.max_queue = 1000;
+    options.nice = (int)strtol(worker_nice, NULL, 10);
     dz_pool *pool = dz_pool_new(&options);
     if (pool && reference_add_tasks(pool) < 0) {
         dz_pool_free(pool);
@@ -395,6 +397,7 @@ int main(int argc, char **argv)
     dz_app_option(app, "isolation", "KIND", "threads or processes (threads)", &isolation_name);
     dz_app_option(app, "cores", "one|two", "where the loop and the worker run; default: anywhere",
                   &cores);
+    dz_app_option(app, "worker-nice", "N", "added to the workers' nice value (0)", &worker_nice);
     dz_on_start(app, start);
     dz_on_stop(app, stop);
     static const struct {

@@ -1,8 +1,9 @@
 /* pool.h: worker threads and the queue they take jobs from.
  *
  * With processes each worker thread keeps a child process and hands its tasks on (process.h). So
- * there is one queue, one way to close and one way to cancel for both isolations, and a child is
- * only ever killed by the one thread that waits for it: never in the middle of another task. */
+ * there is one queue, one way to close and one way to cancel for both isolations. A child is
+ * killed by the thread that waits for it, or under the lock of the task that it runs: never in the
+ * middle of another task. */
 #ifndef DZ_POOL_POOL_H
 #define DZ_POOL_POOL_H
 

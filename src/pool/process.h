@@ -6,9 +6,9 @@
  *           └──── task, input ──> ... messages ... <── result, output
  *
  * A worker thread and its child talk over a socket of their own; buffers travel as descriptors of
- * shared memory. The thread waits for its child alone, so it may kill it at any moment and no other
- * task is hit. Whatever instruction a child dies at, its socket closes, and its memory goes with
- * its last mapping. */
+ * shared memory. The thread waits for its child alone, and others may kill it only under the lock
+ * of the task it runs, so no other task is hit. Whatever instruction a child dies at, its socket
+ * closes, and its memory goes with its last mapping. */
 #ifndef DZ_POOL_PROCESS_H
 #define DZ_POOL_PROCESS_H
 
