@@ -4,8 +4,8 @@ MESON_FLAGS ?=
 TESTS ?=
 SEED ?= 1
 
-.PHONY: all deps build demo check lint sanitize valgrind stress stress-redis fuzz bench bench-load-accuracy \
-  bench-load-speed bench-redis install format clean
+.PHONY: all deps build demo check lint sanitize valgrind stress stress-redis stress-pool fuzz bench \
+  bench-load-accuracy bench-load-speed bench-redis bench-pool install format clean
 
 all: build
 
@@ -67,6 +67,14 @@ bench-redis: deps
 	meson compile -C build-release
 	peers/install redis-json-node redis-json-rust || true
 	bench/redis_json.py build-release
+# A million tasks through each isolation with kills and cancels, under both sanitizers. Minutes.
+stress-pool: deps
+	scripts/stress-pool
+
+# Reference 2: the pool beside Node and Piscina, and what must hold of it. Two minutes.
+bench-pool: deps build
+	peers/install node
+	bench/worker_pool.py $(BUILD)
 
 install: build
 	meson install -C $(BUILD)

@@ -65,11 +65,12 @@ static bool is_csv(const dz_request *req)
  * library (413 and the like). */
 static bool take_upload(dz_request *req, dz_response *res, dz_buf *body)
 {
+    const bookstore *store = dz_req_data(req);
     if (!is_csv(req)) {
         send_failure(res, 415, "only text/csv is taken");
         return false;
     }
-    if (dz_req_take_body(req, body) < 0)
+    if (dz_req_take_body_for(req, store->pool, body) < 0)
         return false;
     if (body->len > 0)
         return true;

@@ -136,12 +136,23 @@ typedef struct dz_pool_stats {
     uint64_t refused;   /* not taken: full, closing, no thread */
     uint64_t busy_ns;   /* time workers spent on tasks; divide the growth by time x workers */
     double utilisation; /* of all workers since the last call; 0 to 1 */
-    bool needs_drain;   /* the queue was full and has not been empty since */
+    bool needs_drain;   /* the queue has been full, and not empty since */
     unsigned max_workers;
 } dz_pool_stats;
 
 /* Any thread. */
 DZ_API void dz_pool_get_stats(dz_pool *pool, dz_pool_stats *stats);
+
+/* Called with true when as many tasks wait as may (max_queue): whoever can should bring no more;
+ * and with false once none waits any more. The calls alternate and never overlap. They come from
+ * whichever thread made the difference, a loop's or a worker's, so the function must be quick; it
+ * may call dz_pool_get_stats, and post messages of its own, but not start tasks or close the pool.
+ */
+typedef void dz_pool_pressure_fn(dz_pool *pool, bool needs_drain, void *data);
+
+/* Any thread; `data` must outlive the pool. One function a pool; NULL: none. If the queue is full
+ * already, fn is called before this returns. */
+DZ_API void dz_pool_on_pressure(dz_pool *pool, dz_pool_pressure_fn *fn, void *data);
 
 /* Registers donmaz_pool_* metrics with the label pool=`name`. DZ_E_EXISTS, DZ_E_NOMEM. The pool
  * must outlive the registry's use. */

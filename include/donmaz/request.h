@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 typedef struct dz_request dz_request;
+struct dz_pool;
 struct json_t;
 
 /* The method, and its text as sent. */
@@ -66,6 +67,11 @@ DZ_API int dz_req_body(dz_request *req, dz_slice *body);
 /* As dz_req_body, but the memory becomes the caller's: an owning buffer, read straight from the
  * socket, that can be transferred to a pool. */
 DZ_API int dz_req_take_body(dz_request *req, dz_buf *body);
+
+/* As dz_req_take_body, in memory of the kind that the workers of `pool` take without a copy: with
+ * DZ_PROCESSES that is shared memory. Where the kernel has none left it is ordinary memory, which
+ * the worker copies. */
+DZ_API int dz_req_take_body_for(dz_request *req, const struct dz_pool *pool, dz_buf *body);
 
 /* Reads up to `cap` bytes of the body, parking until there are some. 0: the end. Errors as above.
  */

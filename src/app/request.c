@@ -1,6 +1,7 @@
 #include "app/app.h"
 #include "http/cookie.h"
 #include "http/url.h"
+#include "pool/process.h"
 
 #include <donmaz/error.h>
 
@@ -163,9 +164,18 @@ int dz_req_take_body(dz_request *req, dz_buf *body)
     int rc = dz_http_body(req);
     if (rc < 0)
         return rc;
+    if (req->body.lent) /* a reply that is not written yet may still show it */
+        return dz_buf_copy(body, dz_buf_slice(&req->body.whole));
     *body = req->body.whole;
     req->body.whole = (dz_buf){0};
     return 0;
+}
+
+int dz_req_take_body_for(dz_request *req, const dz_pool *pool, dz_buf *body)
+{
+    if (pool->options.isolation == DZ_PROCESSES)
+        req->body.reserve = dz_shared_reserve;
+    return dz_req_take_body(req, body);
 }
 
 ssize_t dz_req_read(dz_request *req, void *out, size_t cap)

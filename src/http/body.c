@@ -8,7 +8,7 @@
  * straight to where they are wanted; chunked ones pass through the input buffer. */
 
 enum {
-    PER_TICK = 256 << 10,     /* bytes of one body a tick, so that an upload can't hold the loop */
+    PER_TICK = 64 << 10,     /* bytes of one body a tick, so that an upload can't hold the loop */
     FIRST_CHUNKED = 16 << 10, /* of a buffer whose final size is unknown */
     MIN_RATE = 500,           /* bytes a second below which a client is too slow */
     SKIP_MAX = 64 << 10,      /* an unread body up to this is dropped to keep the connection */
@@ -131,6 +131,17 @@ static bool over_limit(dz_conn *conn, const dz_body *body, uint64_t total)
     return true;
 }
 
+/* Ordinary memory is better than none when there is none of the wanted kind. */
+static int make_room(dz_buf *whole, const dz_body *body, uint64_t more)
+{
+    if (more > SIZE_MAX - whole->len)
+        return DZ_E_NOMEM;
+    size_t cap = whole->len + (size_t)more;
+    if (body->reserve && body->reserve(whole, cap) == 0)
+        return 0;
+    return dz_buf_reserve(whole, cap);
+}
+
 static void read_whole_sized(dz_conn *conn, dz_request *req)
 {
     dz_body *body = &req->body;
@@ -164,7 +175,8 @@ static void read_whole_chunked(dz_conn *conn, dz_request *req)
             break;
         if (over_limit(conn, body, body->taken))
             return;
-        if (dz_buf_append(&body->whole, payload) < 0) {
+        if (make_room(&body->whole, body, payload.len) < 0 ||
+            dz_buf_append(&body->whole, payload) < 0) {
             fail(conn, DZ_E_NOMEM, 503);
             return;
         }
@@ -233,7 +245,7 @@ static void start_read(dz_loop *loop, dz_fiber *fiber)
         if (req->head.has_length && over_limit(conn, body, body->left))
             return;
         if (!reader->out &&
-            dz_buf_alloc(&body->whole, req->head.chunked ? FIRST_CHUNKED : body->left) < 0) {
+            make_room(&body->whole, body, req->head.chunked ? FIRST_CHUNKED : body->left) < 0) {
             fail(conn, DZ_E_NOMEM, 503);
             return;
         }

@@ -104,6 +104,7 @@ int dz_http_reply(dz_request *req, dz_buf *body)
     if (!dropped && inside == 0 && bytes.len > 0) {
         req->out_body.ptr = bytes.ptr;
         req->out_body.len = bytes.len;
+        req->body.lent = !body->block;
         req->out_body.owner = *body;
         *body = (dz_buf){0};
     }

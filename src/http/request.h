@@ -40,14 +40,16 @@ enum dz_body_state {
 
 typedef struct dz_body {
     enum dz_body_state state;
-    int error;          /* when FAILED: what every later read returns */
-    int status;         /* when FAILED because of the client: 400, 408, 413 */
-    uint64_t left;      /* with Content-Length: bytes not yet taken from the connection */
-    dz_chunked chunks;  /* with chunked */
-    uint64_t taken;     /* payload bytes so far */
-    uint64_t limit;     /* 413 above */
-    dz_buf whole;       /* filled by dz_body; owned by the request */
-    uint64_t waited_ns; /* for the client, in all reads so far */
+    int error;         /* when FAILED: what every later read returns */
+    int status;        /* when FAILED because of the client: 400, 408, 413 */
+    uint64_t left;     /* with Content-Length: bytes not yet taken from the connection */
+    dz_chunked chunks; /* with chunked */
+    uint64_t taken;    /* payload bytes so far */
+    uint64_t limit;    /* 413 above */
+    dz_buf whole;      /* filled by dz_body; owned by the request */
+    bool lent;         /* a reply shows memory of somebody else's, perhaps that of `whole` */
+    int (*reserve)(dz_buf *buf, size_t cap); /* memory of another kind for `whole`, or NULL */
+    uint64_t waited_ns;                      /* for the client, in all reads so far */
 } dz_body;
 
 enum dz_response_state {

@@ -113,7 +113,7 @@ static void run_task(int socket, const dz_packet *packet, int fd)
             out = dz_shared_fd(&shared);
     }
     done.length = out >= 0 ? task.out.len : 0;
-    done.memory = memory_held();
+    done.memory = packet->memory ? memory_held() : 0;
     if (dz_packet_send(socket, &done, sizeof done, out) < 0)
         _exit(1);
     dz_buf_release(&shared);

@@ -6,15 +6,19 @@
 #include "pool/task.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { WORKER_STACK = 1 << 20 };
 
 typedef struct worker {
     dz_thread thread; /* so that fibers can run here */
     dz_pool *pool;
-    dz_list link;
+    dz_list link; /* in pool->sleepers or pool->dead */
+    _Atomic uint32_t asleep;
     pthread_t handle;
     dz_child *child; /* with processes, from its first task on */
 } worker;
@@ -67,11 +71,11 @@ dz_pool *dz_pool_new(const dz_pool_options *options)
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&pool->work, &attributes);
     pthread_cond_init(&pool->ended, &attributes);
     pthread_condattr_destroy(&attributes);
     for (size_t i = 0; i < DZ_PRIORITIES; i++)
         dz_list_init(&pool->queues[i]);
+    dz_list_init(&pool->sleepers);
     dz_list_init(&pool->dead);
     dz_list_init(&pool->tasks);
     pool->window_start = dz_now();
@@ -92,8 +96,7 @@ static dz_job *take_job(dz_pool *pool)
         dz_list *link = dz_list_shift(&pool->queues[order[i]]);
         if (!link)
             continue;
-        pool->queued--;
-        pool->full = pool->full && pool->queued > 0;
+        dz_pool_left_queue(pool);
         return DZ_CONTAINER(link, dz_job, link);
     }
     return NULL;
@@ -104,23 +107,72 @@ static struct timespec timespec_of(uint64_t ns)
     return (struct timespec){.tv_sec = (time_t)(ns / DZ_SEC), .tv_nsec = (long)(ns % DZ_SEC)};
 }
 
-/* With the lock held: waits for a job; NULL when this worker should end. */
-static dz_job *next_job(dz_pool *pool)
+/* --- sleeping: each worker on a word of its own, so that the one that slept last is woken first,
+ * whose stack is still in a cache, and so that it is woken after the lock was dropped. --- */
+
+/* With the lock held: the worker to be woken once the lock is dropped; NULL: none sleeps, and those
+ * on their way will take what waits. */
+static _Atomic uint32_t *call_sleeper(dz_pool *pool)
 {
+    dz_list *link = pool->sleepers.prev;
+    if (dz_list_empty(&pool->sleepers))
+        return NULL;
+    dz_list_remove(link);
+    worker *self = DZ_CONTAINER(link, worker, link);
+    atomic_store_explicit(&self->asleep, 0, memory_order_relaxed);
+    return &self->asleep;
+}
+
+/* The worker may be gone by now, with its word: the kernel only looks who waits at the address. */
+static void wake(_Atomic uint32_t *word)
+{
+    if (word)
+        syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* With the lock held, which keeps the words alive. */
+static void call_all(dz_pool *pool)
+{
+    for (_Atomic uint32_t *word; (word = call_sleeper(pool));)
+        wake(word);
+}
+
+/* With the lock held, which is dropped meanwhile. False: nobody called until `until` (monotonic ns;
+ * 0: no limit). */
+static bool sleep_until_called(worker *self, uint64_t until)
+{
+    dz_pool *pool = self->pool;
+    const struct timespec limit = timespec_of(until);
+    pool->idle++;
+    atomic_store_explicit(&self->asleep, 1, memory_order_relaxed);
+    dz_list_push(&pool->sleepers, &self->link);
+    pthread_mutex_unlock(&pool->lock);
+    while (atomic_load_explicit(&self->asleep, memory_order_relaxed) &&
+           (until == 0 || dz_now() < until))
+        syscall(SYS_futex, &self->asleep, FUTEX_WAIT_BITSET_PRIVATE, 1, until ? &limit : NULL, NULL,
+                FUTEX_BITSET_MATCH_ANY);
+    pthread_mutex_lock(&pool->lock);
+    pool->idle--;
+    bool called = dz_list_empty(&self->link);
+    dz_list_remove(&self->link);
+    return called;
+}
+
+/* With the lock held: waits for a job; NULL when this worker should end. */
+static dz_job *next_job(worker *self)
+{
+    dz_pool *pool = self->pool;
     const dz_pool_options *options = &pool->options;
-    struct timespec until = timespec_of(dz_now() + options->idle_timeout_ns);
+    uint64_t now = dz_now(), until = UINT64_MAX;
+    if (options->idle_timeout_ns < UINT64_MAX - now)
+        until = now + options->idle_timeout_ns;
     for (;;) {
         dz_job *job = take_job(pool);
         if (job || pool->closing)
             return job;
-        pool->idle++;
-        int rc = 0;
-        if (pool->workers <= options->min_workers)
-            pthread_cond_wait(&pool->work, &pool->lock);
-        else
-            rc = pthread_cond_timedwait(&pool->work, &pool->lock, &until);
-        pool->idle--;
-        if (rc == ETIMEDOUT && pool->queued == 0 && pool->workers > options->min_workers)
+        bool stays = pool->workers <= options->min_workers;
+        if (!sleep_until_called(self, stays ? 0 : until) && pool->queued == 0 &&
+            pool->workers > options->min_workers)
             return NULL;
     }
 }
@@ -152,8 +204,8 @@ static void *worker_main(void *arg)
     }
     pthread_mutex_lock(&pool->lock);
     pool->starting--;
-    for (dz_job *job; (job = next_job(pool));) {
-        pthread_mutex_unlock(&pool->lock);
+    for (dz_job *job; (job = next_job(self));) {
+        dz_pool_unlock(pool);
         run_job(pool, job);
         pthread_mutex_lock(&pool->lock);
     }
@@ -200,38 +252,64 @@ static int start_worker(dz_pool *pool)
     return 0;
 }
 
-int dz_pool_submit_with(dz_pool *pool, dz_job *job, dz_priority priority)
+/* With the lock held: how many wait and no worker is on its way to them. */
+static unsigned waiting(const dz_pool *pool)
 {
-    pthread_mutex_lock(&pool->lock);
-    int rc = 0;
+    unsigned coming = pool->idle + pool->starting;
+    return pool->queued > coming ? pool->queued - coming : 0;
+}
+
+/* With the lock held: whether one more job may come, for which a worker is started if need be. */
+static int make_room(dz_pool *pool)
+{
+    if (pool->closing)
+        return DZ_E_SHUTDOWN;
+    if (pool->idle + pool->starting > pool->queued)
+        return 0; /* somebody is free for it, now or in a moment */
+    int rc = pool->workers < pool->options.max_workers ? start_worker(pool) : DZ_E_QUEUE_FULL;
+    if (rc < 0 && pool->workers > 0)
+        rc = waiting(pool) < pool->options.max_queue ? 0 : DZ_E_QUEUE_FULL;
+    return rc;
+}
+
+/* With the lock held. */
+static int enqueue(dz_pool *pool, dz_job *job, dz_priority priority)
+{
     bury(pool);
-    if (pool->closing) {
-        rc = DZ_E_SHUTDOWN;
-    } else if (pool->idle + pool->starting <= pool->queued) {
-        /* Nobody is free for it, now or in a moment: a new worker, or it waits. */
-        rc = pool->workers < pool->options.max_workers ? start_worker(pool) : DZ_E_QUEUE_FULL;
-        if (rc < 0 && pool->workers > 0) {
-            unsigned wait = pool->queued - pool->idle - pool->starting;
-            rc = wait < pool->options.max_queue ? 0 : DZ_E_QUEUE_FULL;
-            pool->full |= rc < 0;
-        }
-    }
+    int rc = make_room(pool);
     if (rc == 0) {
         job->submitted = dz_now();
         dz_list_init(&job->link);
         dz_list_push(&pool->queues[priority], &job->link);
         pool->queued++;
-        pthread_cond_signal(&pool->work);
     } else {
         atomic_fetch_add_explicit(&pool->refused, 1, memory_order_relaxed);
     }
-    pthread_mutex_unlock(&pool->lock);
+    unsigned full = pool->options.max_queue;
+    pool->full |= rc == DZ_E_QUEUE_FULL || (full > 0 && waiting(pool) >= full);
     return rc;
 }
 
 int dz_pool_submit(dz_pool *pool, dz_job *job)
 {
-    return dz_pool_submit_with(pool, job, DZ_PRIORITY_NORMAL);
+    pthread_mutex_lock(&pool->lock);
+    int rc = enqueue(pool, job, DZ_PRIORITY_NORMAL);
+    _Atomic uint32_t *word = rc == 0 ? call_sleeper(pool) : NULL;
+    dz_pool_unlock(pool);
+    wake(word);
+    return rc;
+}
+
+int dz_pool_submit_task(dz_pool *pool, dz_task *task)
+{
+    pthread_mutex_lock(&pool->lock);
+    int rc = enqueue(pool, &task->job, task->options.priority);
+    _Atomic uint32_t *word = rc == 0 ? call_sleeper(pool) : NULL;
+    if (rc == 0)
+        dz_list_push(&pool->tasks, &task->all);
+    dz_pool_unlock(pool);
+    wake(word);
+    return rc;
 }
 
 bool dz_pool_withdraw(dz_pool *pool, dz_job *job)
@@ -240,10 +318,9 @@ bool dz_pool_withdraw(dz_pool *pool, dz_job *job)
     bool waited = !dz_list_empty(&job->link); /* taken jobs are unlinked */
     if (waited) {
         dz_list_remove(&job->link);
-        pool->queued--;
-        pool->full = pool->full && pool->queued > 0;
+        dz_pool_left_queue(pool);
     }
-    pthread_mutex_unlock(&pool->lock);
+    dz_pool_unlock(pool);
     return waited;
 }
 
@@ -262,7 +339,7 @@ void dz_pool_close(dz_pool *pool, uint64_t timeout_ns)
     bool limited = until.tv_sec != 0, in_time = true;
     pthread_mutex_lock(&pool->lock);
     pool->closing = true;
-    pthread_cond_broadcast(&pool->work);
+    call_all(pool);
     while (in_use(pool) && in_time) {
         if (limited)
             in_time = pthread_cond_timedwait(&pool->ended, &pool->lock, &until) != ETIMEDOUT;
@@ -278,7 +355,6 @@ void dz_pool_close(dz_pool *pool, uint64_t timeout_ns)
         pthread_cond_wait(&pool->ended, &pool->lock);
     bury(pool);
     pthread_mutex_unlock(&pool->lock);
-    pthread_cond_destroy(&pool->work);
     pthread_cond_destroy(&pool->ended);
     pthread_mutex_destroy(&pool->lock);
     free_pool(pool);

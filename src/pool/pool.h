@@ -1,8 +1,9 @@
 /* pool.h: worker threads and the queue they take jobs from.
  *
  * With processes each worker thread keeps a child process and hands its tasks on (process.h). So
- * there is one queue, one way to close and one way to cancel for both isolations, and a child is
- * only ever killed by the one thread that waits for it: never in the middle of another task. */
+ * there is one queue, one way to close and one way to cancel for both isolations. A child is
+ * killed by the thread that waits for it, or under the lock of the task that it runs: never in the
+ * middle of another task. */
 #ifndef DZ_POOL_POOL_H
 #define DZ_POOL_POOL_H
 
@@ -36,15 +37,19 @@ typedef struct dz_pool_task {
 struct dz_pool {
     dz_pool_options options;
     pthread_mutex_t lock;
-    pthread_cond_t work;  /* a job waits, or the pool closes */
-    pthread_cond_t ended; /* a worker ended */
+    pthread_cond_t ended; /* a worker ended, or the last task is done */
     dz_list queues[DZ_PRIORITIES];
-    dz_list dead;  /* workers to be joined */
-    dz_list tasks; /* dz_task: all that were submitted and are not done */
+    dz_list sleepers; /* workers that wait for a job; the latest at the end */
+    dz_list dead;     /* workers to be joined */
+    dz_list tasks;    /* dz_task: all that were submitted and are not done */
     unsigned queued, workers;
     unsigned idle, starting; /* of the workers: each will take one of those queued */
     unsigned threads;        /* workers, and those on their way out */
-    bool closing, full;
+    bool closing;
+    bool full;          /* the queue was, and has not been empty since */
+    bool told, telling; /* what on_pressure was last told; it is being called */
+    dz_pool_pressure_fn *on_pressure;
+    void *pressure_data;
     dz_pool_task *registered;
     size_t registered_count;
     dz_zygote *zygote; /* with processes */
@@ -61,12 +66,23 @@ struct dz_pool {
 void dz_pool_spread(dz_pool *pool, dz_spread *spread, dz_spread_kind kind);
 
 /* Any thread. The job runs on a worker; first in first out within a priority. DZ_E_QUEUE_FULL,
- * DZ_E_NO_THREAD (there is no worker and none can be started), DZ_E_SHUTDOWN: not taken. */
+ * DZ_E_NO_THREAD (there is no worker and none can be started), DZ_E_SHUTDOWN: not taken. The second
+ * also adds the task to pool->tasks. */
 int dz_pool_submit(dz_pool *pool, dz_job *job);
-int dz_pool_submit_with(dz_pool *pool, dz_job *job, dz_priority priority);
+int dz_pool_submit_task(dz_pool *pool, dz_task *task);
 
 /* Takes a job back that no worker has begun; false when one has. The job must have been taken. */
 bool dz_pool_withdraw(dz_pool *pool, dz_job *job);
+
+/* With the lock held: one job less waits. */
+static inline void dz_pool_left_queue(dz_pool *pool)
+{
+    pool->queued--;
+    pool->full = pool->full && pool->queued > 0;
+}
+
+/* Drops the lock; tells on_pressure what it does not know yet. */
+void dz_pool_unlock(dz_pool *pool);
 
 /* On a worker: its child process, kept for as long as it is fit. */
 dz_child **dz_worker_child(void);

@@ -22,15 +22,21 @@ struct dz_zygote {
     pthread_mutex_t lock; /* one request at a time */
 };
 
+typedef struct reply_packet {
+    dz_packet packet;
+    char bytes[MESSAGE_ROOM];
+} reply_packet;
+
 struct dz_child {
     int socket, pidfd;
     unsigned tasks;
+    reply_packet reply;
 };
 
-/* What the zygote is asked for. */
+/* What the zygote is asked for. No padding, since all of it is sent. */
 typedef struct birth_request {
     uint64_t memory_max;
-    int32_t nice;
+    int64_t nice;
 } birth_request;
 
 /* --- in the zygote --- */
@@ -47,6 +53,16 @@ static void limit_memory(uint64_t memory_max)
     setrlimit(RLIMIT_DATA, &limit);
 }
 
+/* When memory runs out the kernel should end the worker, not the server. */
+static void offer_to_oom_killer(void)
+{
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : write(fd, "500", 3);
+    (void)n; /* without /proc it stays as likely as the server */
+    if (fd >= 0)
+        close(fd);
+}
+
 static void start_child(const birth_request *birth, int socket)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -59,8 +75,9 @@ static void start_child(const birth_request *birth, int socket)
     for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++)
         signal(fatal[i], SIG_DFL);
     limit_memory(birth->memory_max);
+    offer_to_oom_killer();
     if (birth->nice > 0)
-        setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + birth->nice);
+        setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + (int)birth->nice);
     dz_child_main(socket);
 }
 
@@ -226,10 +243,15 @@ void dz_child_free(dz_child *child)
     free(child);
 }
 
+void dz_child_kill(int pidfd)
+{
+    syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+}
+
 /* Ends the child whatever it does, and waits until it is gone. */
 static void kill_child(dz_child *child)
 {
-    syscall(SYS_pidfd_send_signal, child->pidfd, SIGKILL, NULL, 0);
+    dz_child_kill(child->pidfd);
     struct pollfd ended = {.fd = child->pidfd, .events = POLLIN};
     while (poll(&ended, 1, -1) < 0 && errno == EINTR)
         ;
@@ -247,35 +269,15 @@ static int send_task(const dz_child *child, dz_task *task)
             fd = dz_shared_fd(&copy);
     }
     if (rc == 0) {
-        const dz_packet packet = {
-            .kind = DZ_PACKET_TASK, .fn = task->fn, .length = fd >= 0 ? task->in.len : 0};
+        const dz_packet packet = {.kind = DZ_PACKET_TASK,
+                                  .fn = task->fn,
+                                  .length = fd >= 0 ? task->in.len : 0,
+                                  .memory = task->pool->options.recycle_memory};
         rc = dz_packet_send(child->socket, &packet, sizeof packet, fd) < 0 ? DZ_E_CRASHED : 0;
     }
     dz_buf_release(&copy);
-    dz_buf_release(&task->in);
     return rc;
 }
-
-/* Waits for the child to say something; looks meanwhile whether the task should end. */
-static int wait_for_child(const dz_child *child, const dz_task *task)
-{
-    struct pollfd said = {.fd = child->socket, .events = POLLIN};
-    for (;;) {
-        int stop = atomic_load_explicit(&((dz_task *)(uintptr_t)task)->stop, memory_order_relaxed);
-        if (stop)
-            return stop;
-        int n = poll(&said, 1, LOOK_MS);
-        if (n > 0)
-            return 0;
-        if (n < 0 && errno != EINTR)
-            return -errno;
-    }
-}
-
-typedef struct reply_packet {
-    dz_packet packet;
-    char bytes[MESSAGE_ROOM];
-} reply_packet;
 
 static void deliver(dz_task *task, const reply_packet *reply)
 {
@@ -286,14 +288,13 @@ static void deliver(dz_task *task, const reply_packet *reply)
 }
 
 /* Listens until the task is done: its result, or why the child must go. */
-static int listen_to(dz_child *child, dz_task *task, reply_packet *reply, bool *fit)
+static int listen_to(dz_child *child, dz_task *task, bool *fit)
 {
+    const reply_packet *reply = &child->reply;
     *fit = false;
     for (;;) {
-        int rc = wait_for_child(child, task), fd;
-        if (rc < 0)
-            return rc;
-        ssize_t n = dz_packet_receive(child->socket, reply, sizeof *reply, &fd, 1);
+        int fd, rc;
+        ssize_t n = dz_packet_receive(child->socket, &child->reply, sizeof child->reply, &fd, 1);
         if (n < (ssize_t)sizeof reply->packet)
             return DZ_E_CRASHED;
         size_t extra = (size_t)n - sizeof reply->packet;
@@ -310,50 +311,77 @@ static int listen_to(dz_child *child, dz_task *task, reply_packet *reply, bool *
     }
 }
 
-/* A child that keeps dying is made again ever more slowly. */
-static void pause_before_restart(unsigned failures)
+/* A child that keeps dying is made again ever more slowly. 0, or why the task should end. */
+static int pause_before_restart(const dz_task *task, unsigned failures)
 {
     if (failures < 2)
-        return;
-    unsigned ms = failures > 10 ? SLOWEST_RESTART_MS : 1u << failures;
-    struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-    nanosleep(&pause, NULL);
+        return 0;
+    uint64_t until =
+        dz_now() + (failures > 10 ? SLOWEST_RESTART_MS : UINT64_C(1) << failures) * DZ_MS;
+    const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
+    while (dz_now() < until) {
+        int stop = atomic_load((_Atomic int *)(uintptr_t)&task->stop);
+        if (stop)
+            return stop;
+        nanosleep(&pause, NULL);
+    }
+    return 0;
+}
+
+/* Whether a child that ended its task well should make room for a new one. */
+static bool is_old(const dz_pool_options *options, const dz_child *child)
+{
+    return (options->recycle_tasks > 0 && child->tasks >= options->recycle_tasks) ||
+           (options->recycle_memory > 0 && child->reply.packet.memory > options->recycle_memory);
+}
+
+/* From now on who stops the task kills the child (pidfd >= 0), or no longer. Returns whether that
+ * has happened; `*stop` says whether the task should not even begin. */
+static bool expose(dz_task *task, int pidfd, int *stop)
+{
+    pthread_mutex_lock(&task->lock);
+    task->pidfd = pidfd;
+    bool killed = task->killed;
+    *stop = atomic_load(&task->stop);
+    pthread_mutex_unlock(&task->lock);
+    return killed;
 }
 
 int dz_child_run(dz_task *task)
 {
     static _Thread_local unsigned failures;
-    const dz_pool_options *options = &task->pool->options;
     dz_child **child = dz_worker_child();
-    reply_packet *reply = malloc(sizeof *reply);
-    int rc = reply ? 0 : DZ_E_NOMEM;
-    if (rc == 0 && !*child) {
-        pause_before_restart(failures);
-        rc = new_child(task->pool, child);
+    int rc = 0;
+    if (!*child) {
+        rc = pause_before_restart(task, failures);
+        if (rc == 0)
+            rc = new_child(task->pool, child);
     }
     if (rc < 0) {
-        free(reply);
         dz_buf_release(&task->in);
         return rc;
     }
     bool fit = false;
-    rc = send_task(*child, task);
+    int stop;
+    atomic_store(&task->started, dz_now()); /* it did not run while there was nobody to run it */
+    expose(task, (*child)->pidfd, &stop);
+    fit = stop != 0; /* a child that was given nothing stays */
+    rc = stop ? stop : send_task(*child, task);
+    dz_buf_release(&task->in); /* the child has it */
     if (rc == 0)
-        rc = listen_to(*child, task, reply, &fit);
-    if (!fit) {
+        rc = listen_to(*child, task, &fit);
+    bool killed = expose(task, -1, &stop); /* perhaps when it had ended the task already */
+    if (!fit || killed) {
         kill_child(*child);
         *child = NULL;
-        failures += rc == DZ_E_CRASHED;
-    } else {
-        failures = 0;
-        (*child)->tasks++;
-        bool old = options->recycle_tasks > 0 && (*child)->tasks >= options->recycle_tasks;
-        if (old ||
-            (options->recycle_memory > 0 && reply->packet.memory > options->recycle_memory)) {
-            dz_child_free(*child);
-            *child = NULL;
-        }
+        failures += rc == DZ_E_CRASHED && !killed;
+        return rc;
     }
-    free(reply);
+    failures = 0;
+    (*child)->tasks++;
+    if (is_old(&task->pool->options, *child)) {
+        dz_child_free(*child);
+        *child = NULL;
+    }
     return rc;
 }

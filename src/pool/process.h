@@ -6,9 +6,9 @@
  *           └──── task, input ──> ... messages ... <── result, output
  *
  * A worker thread and its child talk over a socket of their own; buffers travel as descriptors of
- * shared memory. The thread waits for its child alone, so it may kill it at any moment and no other
- * task is hit. Whatever instruction a child dies at, its socket closes, and its memory goes with
- * its last mapping. */
+ * shared memory. The thread waits for its child alone, and others may kill it only under the lock
+ * of the task it runs, so no other task is hit. Whatever instruction a child dies at, its socket
+ * closes, and its memory goes with its last mapping. */
 #ifndef DZ_POOL_PROCESS_H
 #define DZ_POOL_PROCESS_H
 
@@ -19,8 +19,12 @@ dz_zygote *dz_zygote_new(void);
 void dz_zygote_free(dz_zygote *zygote); /* and its children; NULL is fine */
 
 /* On a worker thread: runs the task in its child, made when there is none. Releases task->in, sets
- * task->out. DZ_E_CRASHED, DZ_E_UNAVAILABLE (no child can be made), or task->stop after killing. */
+ * task->out and task->started. DZ_E_CRASHED, DZ_E_UNAVAILABLE (no child can be made), or task->stop
+ * after killing. */
 int dz_child_run(dz_task *task);
+
+/* Kills a child; the thread that listens to it sees its socket close. */
+void dz_child_kill(int pidfd);
 
 /* Ends a child that runs nothing. NULL is fine. */
 void dz_child_free(dz_child *child);
@@ -43,7 +47,8 @@ typedef struct dz_packet {
     int32_t result;
     uint64_t length; /* bytes of input, output or message */
     dz_task_fn *fn;  /* the child is a copy of this program, so addresses mean the same */
-    uint64_t memory; /* that the child holds, in bytes */
+    uint64_t
+        memory; /* bytes that the child holds, if the task's packet asked by not being 0 here */
 } dz_packet;
 
 /* Serves one parent until its socket closes. */
@@ -61,6 +66,10 @@ int dz_shared_fd(const dz_buf *buf);
 
 /* A shared buffer with a copy of `bytes`. DZ_E_NOMEM or -errno. */
 int dz_shared_copy(dz_buf *buf, dz_slice bytes);
+
+/* Room for `cap` bytes in shared memory: of an empty buffer, or a shared one, which grows where it
+ * is or moves its pages. DZ_E_NOT_OWNED for other buffers, DZ_E_NOMEM, -errno: unchanged. */
+int dz_shared_reserve(dz_buf *buf, size_t cap);
 
 /* Maps what another process sent: `len` bytes behind `fd`, which is closed or taken over.
  * DZ_E_PROTOCOL when it is not memory that keeps its size. */

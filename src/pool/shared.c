@@ -69,6 +69,30 @@ int dz_shared_fd(const dz_buf *buf)
     return ((const shared_block *)block)->fd;
 }
 
+int dz_shared_reserve(dz_buf *buf, size_t cap)
+{
+    if (!buf->block && !buf->data)
+        return dz_buf_alloc_shared(buf, cap);
+    int fd = dz_shared_fd(buf);
+    if (fd < 0)
+        return DZ_E_NOT_OWNED;
+    if (cap <= buf->cap)
+        return 0;
+    size_t size = cap > PTRDIFF_MAX / 2 ? cap : cap * 2; /* pages not written to cost nothing */
+    if (size > PTRDIFF_MAX)
+        return DZ_E_NOMEM;
+    if (ftruncate(fd, (off_t)size) < 0)
+        return -errno;
+    shared_block *shared = (shared_block *)buf->block;
+    void *memory = mremap(buf->data, shared->size, size, MREMAP_MAYMOVE);
+    if (memory == MAP_FAILED)
+        return DZ_E_NOMEM;
+    shared->size = shared->block.cap = size;
+    shared->block.memory = memory;
+    *buf = dz_buf_of_block(&shared->block, buf->len);
+    return 0;
+}
+
 int dz_shared_copy(dz_buf *buf, dz_slice bytes)
 {
     int rc = dz_buf_alloc_shared(buf, bytes.len);

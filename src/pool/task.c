@@ -63,13 +63,18 @@ static void complete(dz_task *task, int result)
     dz_loop_post(task->fiber->loop, &task->done);
 }
 
+static int run_here(dz_task *task)
+{
+    atomic_store(&task->started, dz_now());
+    return dz_task_call(task);
+}
+
 static void run_task(dz_job *job)
 {
     dz_task *task = DZ_CONTAINER(job, dz_task, job);
-    atomic_store(&task->started, dz_now());
     int result = atomic_load(&task->stop);
     if (result == 0) {
-        result = task->pool->zygote ? dz_child_run(task) : dz_task_call(task);
+        result = task->pool->zygote ? dz_child_run(task) : run_here(task);
         int stop = atomic_load(&task->stop);
         if (result < 0 && stop != 0)
             result = stop;
@@ -77,10 +82,23 @@ static void run_task(dz_job *job)
     complete(task, result);
 }
 
-void dz_task_stop(dz_task *task, int error)
+/* Makes a running task end; a process is killed while it is certain to be this task's. */
+static void set_stop(dz_task *task, int error)
 {
     int none = 0;
     atomic_compare_exchange_strong(&task->stop, &none, error);
+    if (!task->pool->zygote)
+        return;
+    pthread_mutex_lock(&task->lock);
+    if (task->pidfd >= 0)
+        dz_child_kill(task->pidfd);
+    task->killed |= task->pidfd >= 0;
+    pthread_mutex_unlock(&task->lock);
+}
+
+void dz_task_stop(dz_task *task, int error)
+{
+    set_stop(task, error);
     if (dz_pool_withdraw(task->pool, &task->job))
         complete(task, error);
 }
@@ -92,15 +110,14 @@ void dz_pool_cancel_tasks(dz_pool *pool)
     pthread_mutex_lock(&pool->lock);
     for (dz_list *link = pool->tasks.next; link != &pool->tasks; link = link->next) {
         dz_task *task = DZ_CONTAINER(link, dz_task, all);
-        int none = 0;
-        atomic_compare_exchange_strong(&task->stop, &none, DZ_E_CANCELLED);
+        set_stop(task, DZ_E_CANCELLED);
         if (dz_list_empty(&task->job.link))
             continue;
         dz_list_remove(&task->job.link);
-        pool->queued--;
+        dz_pool_left_queue(pool);
         dz_list_push(&withdrawn, &task->job.link);
     }
-    pthread_mutex_unlock(&pool->lock);
+    dz_pool_unlock(pool);
     for (dz_list *link; (link = dz_list_shift(&withdrawn));)
         complete(DZ_CONTAINER(DZ_CONTAINER(link, dz_job, link), dz_task, job), DZ_E_CANCELLED);
 }
@@ -342,14 +359,11 @@ static int begin(dz_loop *loop, dz_task *task)
     if (task->has_timer)
         arm(loop, task);
     attach_fiber(task);
-    pthread_mutex_lock(&pool->lock);
-    dz_list_push(&pool->tasks, &task->all);
-    pthread_mutex_unlock(&pool->lock);
     int rc = atomic_load(&task->stop);
     if (rc < 0)
         count_result(pool, rc); /* nobody waits for it any more */
     else
-        rc = dz_pool_submit_with(pool, &task->job, task->options.priority);
+        rc = dz_pool_submit_task(pool, task);
     if (rc < 0) {
         finish(loop, task);
         return rc;
@@ -360,7 +374,7 @@ static int begin(dz_loop *loop, dz_task *task)
     return 0;
 }
 
-/* dz_pool_start */
+/* dz_pool_start, when the loop is not this thread's */
 static void begin_and_go_on(dz_loop *loop, dz_fiber *fiber)
 {
     dz_task *task = fiber->after_arg;
@@ -405,7 +419,7 @@ static void wait_for_next(dz_loop *loop, dz_fiber *fiber)
 
 static int init_task(dz_task *task, dz_pool *pool, const char *name, const dz_work_options *options)
 {
-    *task = (dz_task){.job.run = run_task, .pool = pool, .channel = -1};
+    *task = (dz_task){.job.run = run_task, .pool = pool, .pidfd = -1, .channel = -1};
     task->done.fn = on_done;
     task->wake.fn = on_wake;
     task->fiber = dz_fiber_current();
@@ -485,7 +499,13 @@ int dz_pool_start(dz_pool *pool, const char *name, dz_buf *in, const dz_work_opt
         return rc;
     }
     pthread_mutex_init(&task->lock, NULL);
-    dz_fiber_park(begin_and_go_on, task);
+    dz_loop *loop = task->fiber->loop;
+    if (dz_loop_pin(loop)) {
+        task->refused = begin(loop, task);
+        dz_loop_unpin(loop);
+    } else {
+        dz_fiber_park(begin_and_go_on, task);
+    }
     rc = task->refused;
     if (rc == 0) {
         *run = made;
@@ -519,17 +539,26 @@ int dz_work_next(dz_work *run, dz_buf *message)
 
 void dz_work_cancel(dz_work *run)
 {
-    int none = 0;
-    atomic_compare_exchange_strong(&run->task.stop, &none, DZ_E_CANCELLED);
-    if (dz_pool_withdraw(run->task.pool, &run->task.job))
-        complete(&run->task, DZ_E_CANCELLED);
+    dz_task_stop(&run->task, DZ_E_CANCELLED);
+}
+
+/* False also when the loop, which knows, is not this thread's. */
+static bool is_finished(const dz_task *task)
+{
+    dz_loop *loop = task->fiber->loop;
+    if (!dz_loop_pin(loop))
+        return false;
+    bool finished = task->finished;
+    dz_loop_unpin(loop);
+    return finished;
 }
 
 int dz_work_finish(dz_work *run, dz_buf *out)
 {
     if (out)
         *out = (dz_buf){0};
-    dz_fiber_park(wait_for_done, &run->task);
+    if (!is_finished(&run->task))
+        dz_fiber_park(wait_for_done, &run->task);
     int rc = end_task(&run->task, out);
     free(run);
     return rc;

@@ -35,6 +35,8 @@ struct dz_task {
     dz_list messages;     /* dz_message */
     unsigned message_count;
     bool wake_pending;
+    int pidfd;   /* of the child that runs it, which whoever stops the task kills; else -1 */
+    bool killed; /* that was done, perhaps after the child had ended the task */
 
     int channel; /* in a child process: where messages go; else -1 */
 };

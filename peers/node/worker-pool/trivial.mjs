@@ -8,7 +8,14 @@ export default function task() {
 }
 
 export function count({ shared, kind }) {
+  Atomics.add(shared, 1, 1); // all four begin together
+  while (Atomics.load(shared, 1) < 4);
   for (let i = 0; i < 1_000_000; i++)
     if (kind === 'atomic') Atomics.add(shared, 0, 1);
     else shared[0]++;
+}
+
+// Computes until it is stopped, and notes when it last did.
+export function burn({ beat }) {
+  for (;;) Atomics.store(beat, 0, process.hrtime.bigint());
 }

@@ -117,6 +117,19 @@ static void take_twice(dz_request *req, dz_response *res)
     dz_send_buf(res, 200, "text/plain", &moved);
 }
 
+/* The reply shows the body and is not all written when the body is taken and freed. */
+static void send_then_take(dz_request *req, dz_response *res)
+{
+    dz_slice body;
+    assert_int_equal(dz_req_body(req, &body), 0);
+    assert_int_equal(dz_send_bytes(res, 200, NULL, body), 0);
+    dz_buf taken;
+    assert_int_equal(dz_req_take_body(req, &taken), 0);
+    assert_int_equal(taken.len, body.len);
+    memset(taken.data, '!', taken.len);
+    dz_buf_release(&taken);
+}
+
 static void limited(dz_request *req, dz_response *res)
 {
     dz_slice body;
@@ -225,6 +238,7 @@ static int set_up(void **state)
     dz_get(app, "/cookie", show_cookie);
     dz_post(app, "/json", sum_json);
     dz_post(app, "/take", take_twice);
+    dz_post(app, "/send-then-take", send_then_take);
     dz_body_limit(dz_post(app, "/limited", limited), 10);
     dz_get(app, "/twice", send_twice);
     dz_get(app, "/headers", set_headers);
@@ -349,6 +363,24 @@ static void a_body_can_be_taken_once(void **state)
     assert_string_equal(got.body, "hello");
     assert_true(reply_has(&got, "X-Again: DZ_E_STATE"));
     reply_free(&got);
+}
+
+static void a_body_taken_after_it_was_sent_does_not_change_the_reply(void **state)
+{
+    (void)state;
+    enum { LENGTH = 200000 }; /* long enough to be sent from where it is */
+    char *body = malloc(LENGTH + 1), head[128];
+    assert_non_null(body);
+    memset(body, 'b', LENGTH);
+    body[LENGTH] = '\0';
+    snprintf(head, sizeof head,
+             "POST /send-then-take HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", LENGTH);
+    int fd = connect_to(port);
+    say(fd, head);
+    say(fd, body);
+    assert_reply(hear(fd), 200, body);
+    close(fd);
+    free(body);
 }
 
 static void a_routes_body_limit_goes_before_the_apps(void **state)
@@ -528,6 +560,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_json_body_is_parsed_and_a_broken_one_refused),
         cmocka_unit_test(json_nested_without_end_is_refused_not_fatal),
         cmocka_unit_test(a_body_can_be_taken_once),
+        cmocka_unit_test(a_body_taken_after_it_was_sent_does_not_change_the_reply),
         cmocka_unit_test(a_routes_body_limit_goes_before_the_apps),
         cmocka_unit_test(a_response_is_sent_once),
         cmocka_unit_test(headers_replace_or_add_and_the_librarys_own_are_refused),

@@ -165,6 +165,74 @@ static void idle_workers_end_down_to_the_minimum_and_come_back(void **state)
     dz_pool_free(NULL);
 }
 
+/* --- needs drain, drain --- */
+
+typedef struct pressure {
+    _Atomic int calls;
+    bool news[8];
+    _Atomic unsigned queued; /* seen from the last call */
+} pressure;
+
+static void note_pressure(dz_pool *pool, bool needs_drain, void *data)
+{
+    pressure *seen = data;
+    dz_pool_stats stats;
+    dz_pool_get_stats(pool, &stats); /* which is allowed */
+    atomic_store(&seen->queued, stats.queued);
+    int call = atomic_load(&seen->calls);
+    if (call < 8)
+        seen->news[call] = needs_drain;
+    atomic_store(&seen->calls, call + 1);
+}
+
+static void a_full_queue_is_told_and_so_is_an_empty_one_in_turns(void **state)
+{
+    (void)state;
+    pressure seen = {0};
+    prepare(hold);
+    dz_pool *pool = make(1, 2);
+    dz_pool_on_pressure(pool, note_pressure, &seen);
+    for (int round = 0; round < 2; round++) {
+        prepare(hold);
+        assert_int_equal(dz_pool_submit(pool, &jobs[0].job), 0);
+        wait_until(atomic_load(&running) == 1);
+        assert_int_equal(dz_pool_submit(pool, &jobs[1].job), 0);
+        assert_int_equal(atomic_load(&seen.calls), 2 * round); /* there is room yet */
+        assert_int_equal(dz_pool_submit(pool, &jobs[2].job), 0);
+        assert_int_equal(atomic_load(&seen.calls), 2 * round + 1);
+        assert_true(seen.news[2 * round]);
+        assert_int_equal(atomic_load(&seen.queued), 2);
+        assert_int_equal(dz_pool_submit(pool, &jobs[3].job), DZ_E_QUEUE_FULL);
+        assert_int_equal(atomic_load(&seen.calls), 2 * round + 1); /* it is known */
+        atomic_store(&let_go, true);
+        wait_until(atomic_load(&seen.calls) == 2 * round + 2);
+        assert_false(seen.news[2 * round + 1]);
+        assert_int_equal(atomic_load(&seen.queued), 0);
+        wait_until(atomic_load(&ran) == 3 && idle_of(pool) == 1);
+    }
+    dz_pool_free(pool);
+    assert_int_equal(atomic_load(&seen.calls), 4);
+}
+
+static void taking_the_last_waiting_job_back_drains_too(void **state)
+{
+    (void)state;
+    pressure seen = {0};
+    prepare(hold);
+    dz_pool *pool = make(1, 1);
+    assert_int_equal(dz_pool_submit(pool, &jobs[0].job), 0);
+    wait_until(atomic_load(&running) == 1);
+    assert_int_equal(dz_pool_submit(pool, &jobs[1].job), 0);
+    dz_pool_on_pressure(pool, note_pressure, &seen); /* full already: told at once */
+    assert_int_equal(atomic_load(&seen.calls), 1);
+    assert_true(seen.news[0]);
+    assert_true(dz_pool_withdraw(pool, &jobs[1].job));
+    assert_int_equal(atomic_load(&seen.calls), 2);
+    assert_false(seen.news[1]);
+    atomic_store(&let_go, true);
+    dz_pool_free(pool);
+}
+
 /* --- without threads --- */
 
 static void a_job_is_refused_when_no_worker_can_be_started_and_taken_later(void **state)
@@ -340,6 +408,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_queue_is_bounded_and_workers_are_too),
         cmocka_unit_test(a_burst_that_fits_is_taken_before_any_worker_is_up),
         cmocka_unit_test(a_pool_without_workers_is_given_one),
+        cmocka_unit_test(a_full_queue_is_told_and_so_is_an_empty_one_in_turns),
+        cmocka_unit_test(taking_the_last_waiting_job_back_drains_too),
         cmocka_unit_test(idle_workers_end_down_to_the_minimum_and_come_back),
         cmocka_unit_test(a_job_is_refused_when_no_worker_can_be_started_and_taken_later),
         cmocka_unit_test(no_job_waits_beyond_the_bound_for_a_worker_that_cannot_start),
