@@ -143,31 +143,60 @@ typedef struct trial {
     sim_world world;
 } trial;
 
-#define ROUTE(ms, scatter_, behind) {.share = 1, .service_ms = ms, .scatter = scatter_, .behind_ms = behind}
+#define ROUTE(ms, scatter_, behind)                                                                \
+    {                                                                                              \
+        .share = 1, .service_ms = ms, .scatter = scatter_, .behind_ms = behind                     \
+    }
 #define PLAIN .loops = 1, .route_count = 1, .seconds = 60, .step_at = 30, .seed = 7
 
 static const trial trials[] = {
-    {"5 ms, 2 threads, 3x", 400, 400,
+    {"5 ms, 2 threads, 3x",
+     400,
+     400,
      {PLAIN, .threads = 2, .routes = {ROUTE(5, 0, 0)}, .rate = 1200}},
-    {"5 ms, scattered, 3x", 400, 400,
+    {"5 ms, scattered, 3x",
+     400,
+     400,
      {PLAIN, .threads = 2, .routes = {ROUTE(5, 1, 0)}, .rate = 1200}},
-    {"calm, then 3x", 200, 400,
+    {"calm, then 3x",
+     200,
+     400,
      {PLAIN, .threads = 2, .routes = {ROUTE(5, 0, 0)}, .rate = 200, .rate_2 = 1200}},
-    {"slows to a quarter", 400, 100,
+    {"slows to a quarter",
+     400,
+     100,
      {PLAIN, .threads = 2, .routes = {ROUTE(5, 0.5, 0)}, .rate = 1200, .slower_2 = 4}},
-    {"quickens fourfold", 100, 400,
+    {"quickens fourfold",
+     100,
+     400,
      {PLAIN, .threads = 2, .routes = {ROUTE(20, 0.5, 0)}, .rate = 1200, .slower_2 = 0.25}},
-    {"10 us, bursts of 200", 50000, 50000,
+    {"10 us, bursts of 200",
+     50000,
+     50000,
      {PLAIN, .threads = 1, .routes = {ROUTE(0.01, 0.2, 0)}, .rate = 50000, .burst = 200}},
-    {"0.1 ms and 50 ms", 380, 380,
-     {.loops = 1, .route_count = 2, .seconds = 60, .step_at = 30, .seed = 7, .threads = 2,
+    {"0.1 ms and 50 ms",
+     380,
+     380,
+     {.loops = 1,
+      .route_count = 2,
+      .seconds = 60,
+      .step_at = 30,
+      .seed = 7,
+      .threads = 2,
       .routes = {{.share = 0.9, .service_ms = 0.1, .scatter = 0.5},
-                 {.share = 0.1, .service_ms = 50, .scatter = 0.5}}, .rate = 1200}},
-    {"database, 10 at a time", 1000, 1000,
+                 {.share = 0.1, .service_ms = 50, .scatter = 0.5}},
+      .rate = 1200}},
+    {"database, 10 at a time",
+     1000,
+     1000,
      {PLAIN, .threads = 2, .behind = 10, .routes = {ROUTE(0.1, 0.5, 10)}, .rate = 3000}},
-    {"database 10x slower", 2000, 2000,
+    {"database 10x slower",
+     2000,
+     2000,
      {PLAIN, .threads = 2, .routes = {ROUTE(0.1, 0.5, 5)}, .rate = 2000, .behind_2 = 10}},
-    {"hiccups of 50 ms", 380, 380,
+    {"hiccups of 50 ms",
+     380,
+     380,
      {PLAIN, .threads = 2, .routes = {ROUTE(5, 0.5, 0)}, .rate = 1200, .hiccup = 50}},
 };
 
@@ -191,8 +220,10 @@ int main(int argc, char **argv)
     sim_result *result = malloc(sizeof *result);
     if (!result)
         return 1;
-    printf("goodput as %% of capacity (20 s to 30 s, first 3 s after the step, 50 s to 60 s) and the "
-           "worst p99 there, ms\n\n%-24s", "");
+    printf(
+        "goodput as %% of capacity (20 s to 30 s, first 3 s after the step, 50 s to 60 s) and the "
+        "worst p99 there, ms\n\n%-24s",
+        "");
     for (unsigned which = 0; which < LIMITERS; which++)
         printf("| %-30s", names[which]);
     printf("\n");
@@ -205,7 +236,8 @@ int main(int argc, char **argv)
             dz_limit_route routes[SIM_LOOPS * SIM_ROUTES] = {0};
             sim_limiter limiter = limiter_of(which, &r, &limit);
             sim_run(&t->world, &limiter, routes, result);
-            printf("|%4.0f%4.0f%4.0f%% %5.0f%6.0f%6.0f", 100 * sim_goodput(result, 20, 30) / t->capacity,
+            printf("|%4.0f%4.0f%4.0f%% %5.0f%6.0f%6.0f",
+                   100 * sim_goodput(result, 20, 30) / t->capacity,
                    100 * sim_goodput(result, 30, 33) / t->capacity_2,
                    100 * sim_goodput(result, 50, 60) / t->capacity_2, sim_worst_p99(result, 20, 30),
                    sim_worst_p99(result, 30, 33), sim_worst_p99(result, 50, 60));

@@ -15,7 +15,12 @@
 /* Which requests are refused first. With thresholds and limits as NORMAL finds them, LOW has half
  * of the limit and four fifths of the thresholds, HIGH half more and a quarter more. NEVER is not
  * even counted: for health checks, and for streams that stay open. */
-typedef enum dz_shed_class { DZ_SHED_NORMAL, DZ_SHED_LOW, DZ_SHED_HIGH, DZ_SHED_NEVER } dz_shed_class;
+typedef enum dz_shed_class {
+    DZ_SHED_NORMAL,
+    DZ_SHED_LOW,
+    DZ_SHED_HIGH,
+    DZ_SHED_NEVER
+} dz_shed_class;
 
 /* Sets a route's class (default DZ_SHED_NORMAL); before the app runs. HIGH and NEVER also go before
  * others, and LOW after them, where requests wait for a worker. A NULL route is passed over. */
@@ -64,18 +69,18 @@ typedef enum dz_shed_reason {
 DZ_API const char *dz_shed_reason_text(dz_shed_reason reason);
 
 typedef struct dz_shed_stats {
-    bool on;             /* whether anything is protected */
-    dz_shed_level level; /* the worst of the loops */
-    double limit;        /* requests that may be in flight now, of all loops */
-    uint64_t in_flight;  /* of those that count */
+    bool on;                    /* whether anything is protected */
+    dz_shed_level level;        /* the worst of the loops */
+    double limit;               /* requests that may be in flight now, of all loops */
+    uint64_t in_flight;         /* of those that count */
     uint64_t admitted, refused; /* since the start */
     uint64_t refused_by[DZ_SHED_REASONS];
     uint64_t refused_low, refused_high; /* of `refused`, by class */
-    uint64_t closed;     /* connections closed after a response to spread their clients */
-    uint64_t wait_ns;    /* time that requests waited for a thread, in all; divide by `admitted` */
-    uint64_t probes;     /* times the limit was lowered to measure without a queue */
-    uint64_t lag_ns;     /* of the worst loop, in the last sample */
-    uint64_t rss;        /* bytes; 0: not watched, or can't be read */
+    uint64_t closed;  /* connections closed after a response to spread their clients */
+    uint64_t wait_ns; /* time that requests waited for a thread, in all; divide by `admitted` */
+    uint64_t probes;  /* times the limit was lowered to measure without a queue */
+    uint64_t lag_ns;  /* of the worst loop, in the last sample */
+    uint64_t rss;     /* bytes; 0: not watched, or can't be read */
     uint64_t rss_failures;
 } dz_shed_stats;
 

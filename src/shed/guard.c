@@ -84,9 +84,9 @@ static bool under_pressure(const dz_guard *guard, const dz_guard_load *load)
 
 static void set_level(dz_guard *guard, const dz_guard_load *load)
 {
-    dz_shed_level level = refused_lately(guard, load->now)  ? DZ_SHED_REFUSING
-                          : under_pressure(guard, load) ? DZ_SHED_PRESSURE
-                                                        : DZ_SHED_CALM;
+    dz_shed_level level = refused_lately(guard, load->now) ? DZ_SHED_REFUSING
+                          : under_pressure(guard, load)    ? DZ_SHED_PRESSURE
+                                                           : DZ_SHED_CALM;
     atomic_store_explicit(&guard->level, (int)level, RELAXED);
 }
 
@@ -114,6 +114,7 @@ dz_shed_reason dz_guard_admit(dz_guard *guard, dz_shed_class class, const dz_gua
         add(&guard->admitted, 1);
     }
     set_level(guard, load);
+    atomic_store_explicit(&guard->lag_ns, load->lag_ns, RELAXED);
     publish(guard);
     return reason;
 }
@@ -126,11 +127,11 @@ void dz_guard_leave(dz_guard *guard, uint64_t now, const dz_limit_sample *sample
     publish(guard);
 }
 
-void dz_guard_late(dz_guard *guard, uint64_t now)
+void dz_guard_late(dz_guard *guard, dz_shed_class class, uint64_t now)
 {
     dz_limit_leave(&guard->limit, now, NULL);
     add(&guard->late, 1);
-    count_refusal(guard, DZ_SHED_NORMAL, DZ_SHED_BY_WAIT, now);
+    count_refusal(guard, class, DZ_SHED_BY_WAIT, now);
     publish(guard);
 }
 

@@ -18,12 +18,12 @@
 
 typedef struct dz_guard_options {
     bool adaptive;
-    dz_limit_options limit;     /* adaptive; .max also bounds it */
-    uint64_t in_flight_max;     /* fixed; 0: none */
-    uint64_t wait_max_ns;       /* 0: adaptive finds it, fixed has none */
-    uint64_t lag_max_ns;        /* 0: none */
-    uint64_t rss_max;           /* bytes; 0: none */
-    uint64_t close_every;       /* under pressure close after every so many responses; 0: none */
+    dz_limit_options limit; /* adaptive; .max also bounds it */
+    uint64_t in_flight_max; /* fixed; 0: none */
+    uint64_t wait_max_ns;   /* 0: adaptive finds it, fixed has none */
+    uint64_t lag_max_ns;    /* 0: none */
+    uint64_t rss_max;       /* bytes; 0: none */
+    uint64_t close_every;   /* under pressure close after every so many responses; 0: none */
 } dz_guard_options;
 
 /* What is measured at the moment of a request. */
@@ -43,7 +43,7 @@ typedef struct dz_guard {
     _Atomic uint64_t admitted, closed, late;
     _Atomic uint64_t refused[DZ_SHED_REASONS]; /* by dz_shed_reason */
     _Atomic uint64_t refused_low, refused_high;
-    _Atomic uint64_t in_flight, limit_milli, wait_ns, probes;
+    _Atomic uint64_t in_flight, limit_milli, wait_ns, probes, lag_ns;
     _Atomic int level;
 } dz_guard;
 
@@ -57,7 +57,7 @@ dz_shed_reason dz_guard_admit(dz_guard *guard, dz_shed_class class, const dz_gua
 void dz_guard_leave(dz_guard *guard, uint64_t now, const dz_limit_sample *sample);
 
 /* It waited too long for its turn and was refused then. */
-void dz_guard_late(dz_guard *guard, uint64_t now);
+void dz_guard_late(dz_guard *guard, dz_shed_class class, uint64_t now);
 
 /* Whether the connection of the request just let in or refused should end with its response. */
 bool dz_guard_wants_close(dz_guard *guard);

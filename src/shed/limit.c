@@ -13,6 +13,9 @@ enum { WINDOW_SAMPLES = 10, PROBE_SAMPLES = 30, ROUTE_SAMPLES = 3, BOOST_MAX = 6
 /* Between these two parts of what is allowed the limit stays: noise must not move it. */
 static const double LOW = 0.75, HIGH = 1.25;
 
+/* By this much the limit rises again with each window in which it held nothing back. */
+static const double FORGET = 1.2;
+
 static double clamp(double value, double low, double high)
 {
     return value < low ? low : value > high ? high : value;
@@ -154,13 +157,16 @@ static void adjust(dz_limit *l, uint64_t now)
         l->allowed = 1;
     l->deadline_ns = 4 * l->options.wait_ns + (uint64_t)(2 * l->served / (double)l->count);
     double sure = now < l->fresh_until ? l->queue : seen;
+    bool before = l->congested; /* one window with a queue may be chance */
     l->congested = sure > HIGH * l->allowed;
-    if (l->congested)
+    if (l->congested && before)
         lower(l, busy - sure + l->allowed);
-    else if (limited && l->queue < LOW * l->allowed)
+    else if (!l->congested && limited && l->queue < LOW * l->allowed)
         raise(l, l->allowed - l->queue);
     else
         l->boost = 1;
+    if (!l->congested && !limited && l->limit < l->options.start)
+        l->limit *= FORGET;
     if (limited)
         consider_probe(l, excess, busy - l->queue, now);
 }
@@ -169,6 +175,8 @@ static void end_window(dz_limit *l, uint64_t now)
 {
     if (l->count > 0)
         adjust(l, now);
+    else if (l->refused > 0) /* all that is in flight stays: streams, or something hangs */
+        l->limit = clamp(l->limit + 1, l->options.min, l->options.max);
     begin_window(l, now);
 }
 

@@ -44,8 +44,8 @@ typedef struct dz_limit_options {
 typedef struct dz_limit_route {
     dz_list touched;
     bool listed;
-    double base_ns; /* mean time to serve a request when nothing queues; 0: not known */
-    double doubt;   /* how far off that may be: twice its standard error, as a part of it */
+    double base_ns;     /* mean time to serve a request when nothing queues; 0: not known */
+    double doubt;       /* how far off that may be: twice its standard error, as a part of it */
     double sum, square; /* of the times in this window */
     unsigned count;
 } dz_limit_route;

@@ -247,7 +247,8 @@ static void answered(sim *s, sim_request *request)
     if (s->latency_count < LATENCIES)
         s->latencies[s->latency_count++] = ms;
     s->latency_sum += ms;
-    const dz_limit_sample sample = {.route = &s->routes[request->loop * SIM_ROUTES + request->route],
+    const dz_limit_sample sample = {.route =
+                                        &s->routes[request->loop * SIM_ROUTES + request->route],
                                     .admitted = request->admitted,
                                     .waited = request->began - request->admitted,
                                     .served = s->now - request->began};

@@ -45,8 +45,8 @@ typedef struct sim_world {
 
 typedef struct sim_second {
     unsigned offered, served, refused, dropped;
-    double limit;            /* sum over the loops, at its end */
-    double mean_ms, p99_ms;  /* of what was served in it */
+    double limit;           /* sum over the loops, at its end */
+    double mean_ms, p99_ms; /* of what was served in it */
     unsigned loop_served[SIM_LOOPS];
     unsigned route_served[SIM_ROUTES], route_offered[SIM_ROUTES];
 } sim_second;
