@@ -105,8 +105,8 @@ typedef enum dz_admission { DZ_ADMITTED, DZ_REFUSED_WITH_FIBER, DZ_REFUSED } dz_
 dz_admission dz_shed_admit(dz_request *req);
 /* On the loop: the request let in has ended; `fiber` is NULL when it never got one. */
 void dz_shed_leave(dz_request *req, const dz_fiber *fiber);
-/* On the handler's stack, before it runs: true, and it is answered unless dz_shed is in its chain,
- * when it waited too long. */
+/* On the handler's stack, before it runs: true when it was refused, or has waited too long, and is
+ * answered. False also when dz_shed in its chain will answer it. */
 bool dz_shed_at_turn(dz_request *req);
 
 /* log.c */

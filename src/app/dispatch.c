@@ -39,7 +39,9 @@ static void complete(dz_request *req)
 static void run(dz_fiber *fiber)
 {
     dz_request *req = fiber->owner;
-    if (!dz_call_of(req)->counted || !dz_shed_at_turn(req))
+    const dz_call *call = dz_call_of(req);
+    bool protected = call->counted || call->refused;
+    if (!protected || !dz_shed_at_turn(req))
         dz_next(req, &req->res);
     complete(req);
 }

@@ -160,9 +160,11 @@ bool dz_shed_at_turn(dz_request *req)
     dz_call *call = dz_call_of(req);
     uint64_t began = req->fiber->began;
     uint64_t waited = began > req->started ? began - req->started : 0;
-    if (!dz_guard_is_late(guard_of(req), waited))
-        return false;
-    call->refused = DZ_SHED_BY_WAIT;
+    if (call->refused == DZ_SHED_ADMITTED) {
+        if (!dz_guard_is_late(guard_of(req), waited))
+            return false;
+        call->refused = DZ_SHED_BY_WAIT;
+    }
     if (call->route->answers_shed)
         return false;
     answer(req, &req->res);
