@@ -64,11 +64,21 @@ static shed_mode mode_of(const dz_core *core)
     return middleware_used(core) ? ADAPTIVE : OFF;
 }
 
+/* A threshold that refuses everything for ever is a mistake, better said now. */
+static bool holds_more_than(uint64_t bytes)
+{
+    dz_rss rss;
+    dz_rss_init(&rss, NULL);
+    return bytes > 0 && dz_rss_now(&rss, dz_now()) >= bytes;
+}
+
 const char *dz_shed_complain(const dz_core *core)
 {
     const dz_settings *s = &core->settings;
     bool thresholds =
         s->shed_wait_max_ns || s->shed_lag_max_ns || s->shed_in_flight_max || s->shed_rss_max;
+    if (mode_of(core) != OFF && holds_more_than(s->shed_rss_max))
+        return "--shed-rss-max is less than the program holds before its first request";
     switch (mode_of(core)) {
     case UNKNOWN:
         return "--shed is off, adaptive or fixed";
@@ -137,25 +147,6 @@ static dz_guard_options guard_options(const dz_core *core, shed_mode mode)
     };
 }
 
-/* A threshold that refuses everything for ever is a mistake, better said now. */
-static int check_memory(dz_core *core, dz_shedding *shed, uint64_t max)
-{
-    if (max == 0)
-        return 0;
-    uint64_t rss = dz_rss_now(&shed->rss, dz_now());
-    if (rss == 0) {
-        dz_core_log(core, 40,
-                    "--shed-rss-max protects from nothing: /proc/self/statm can't be read");
-        return 0;
-    }
-    if (rss < max)
-        return 0;
-    dz_core_log(core, 50,
-                "--shed-rss-max is %llu MB, but the program holds %llu MB before its first request",
-                (unsigned long long)(max >> 20), (unsigned long long)(rss >> 20));
-    return DZ_E_INVALID;
-}
-
 int dz_shed_start(dz_core *core)
 {
     shed_mode mode = mode_of(core);
@@ -183,7 +174,10 @@ int dz_shed_start(dz_core *core)
     dz_rss_init(&shed->rss, NULL);
     uint64_t seconds = (settings->shed_retry_after_ns + DZ_SEC - 1) / DZ_SEC;
     snprintf(shed->retry_after, sizeof shed->retry_after, "%llu", (unsigned long long)seconds);
-    return check_memory(core, shed, options.rss_max);
+    if (shed->watches_rss && dz_rss_now(&shed->rss, dz_now()) == 0)
+        dz_core_log(core, 40,
+                    "--shed-rss-max protects from nothing: /proc/self/statm can't be read");
+    return 0;
 }
 
 void dz_shed_free(dz_core *core)
