@@ -3,7 +3,7 @@ import express from 'express';
 import overloadProtection from 'overload-protection';
 import { options } from './options.mjs';
 
-const { host, port, maxDelay, work } = options();
+const { host, port, maxDelay, sampleMs, work } = options();
 const app = express();
 app.disable('x-powered-by');
 app.disable('etag'); // nobody asks conditionally here; a hash of each body would be its cost alone
@@ -11,7 +11,7 @@ app.get('/livez', (request, response) => response.json({ status: 'live' }));
 app.use(overloadProtection('express', {
   production: true,
   clientRetrySecs: 1,
-  sampleInterval: 5,
+  sampleInterval: sampleMs,
   maxEventLoopDelay: maxDelay,
 }));
 app.get('/work', (request, response) => response.json(work()));

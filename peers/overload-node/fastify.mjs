@@ -3,12 +3,12 @@ import underPressure from '@fastify/under-pressure';
 import Fastify from 'fastify';
 import { options } from './options.mjs';
 
-const { host, port, maxDelay, work } = options();
+const { host, port, maxDelay, sampleMs, work } = options();
 const app = Fastify({ keepAliveTimeout: 65_000 });
 app.get('/livez', { config: { pressureHandler() {} } }, () => ({ status: 'live' }));
 await app.register(underPressure, {
   maxEventLoopDelay: maxDelay,
-  sampleInterval: 10,
+  sampleInterval: sampleMs,
   retryAfter: 1,
 });
 const schema = { response: { 200: { type: 'object', properties: { worked: { type: 'boolean' } } } } };
