@@ -1,8 +1,10 @@
 /* shed: limits on concurrency beside each other, in the simulator of the unit tests. Why the one in
- * src/shed was chosen: docs/decisions. Prints one table; takes a second. */
+ * src/shed was chosen: docs/decisions. Prints one table; takes a second. --cost prints
+ * instead what a guard takes of a core for a request. */
 #include "../tests/unit/shed/simulate.h"
 
 #include "base/clock.h"
+#include "shed/guard.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -214,8 +216,35 @@ static sim_limiter limiter_of(unsigned which, rival *r, dz_limit *limit)
     return which < 4 ? rival_of(r, leave[which]) : sim_limiter_of(limit);
 }
 
+/* What letting a request in and counting it out takes of a core. */
+static int print_cost(void)
+{
+    enum { REQUESTS = 10000000 };
+    static dz_guard guard;
+    static dz_limit_route route;
+    const dz_guard_options options = {
+        .adaptive = true,
+        .limit = {.start = 256, .min = 1, .max = 100000, .wait_ns = 5 * DZ_MS},
+        .lag_max_ns = 500 * DZ_MS,
+        .close_every = 8};
+    uint64_t now = DZ_SEC, began = dz_thread_cpu();
+    dz_guard_init(&guard, &options, now);
+    for (unsigned i = 0; i < REQUESTS; i++) {
+        const dz_guard_load load = {.now = now};
+        dz_guard_admit(&guard, DZ_SHED_NORMAL, &load);
+        dz_guard_wants_close(&guard);
+        const dz_limit_sample sample = {
+            .route = &route, .admitted = now, .waited = 1000, .served = 2000};
+        dz_guard_leave(&guard, now += 3000, &sample);
+    }
+    printf("%.1f ns a request\n", (double)(dz_thread_cpu() - began) / REQUESTS);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "--cost") == 0)
+        return print_cost();
     bool seconds = argc > 1 && strcmp(argv[1], "--seconds") == 0;
     sim_result *result = malloc(sizeof *result);
     if (!result)
