@@ -14,6 +14,7 @@
 #include <donmaz/redis.h>
 #include <donmaz/request.h>
 #include <donmaz/response.h>
+#include <donmaz/shed.h>
 #include <donmaz/slice.h>
 #include <donmaz/utf8.h>
 

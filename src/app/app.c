@@ -103,6 +103,7 @@ void dz_app_free(dz_app *app)
     dz_pool_free(core->heavy);
     dz_server_free(core->server);
     dz_runtime_free(core->runtime);
+    dz_shed_free(core);
     for (dz_list *link; (link = dz_list_shift(&core->routes));) {
         dz_route *route = DZ_CONTAINER(link, dz_route, link);
         free(route->label);
@@ -451,7 +452,8 @@ int dz_app_start(dz_app *app, unsigned *port)
         return core->build_error_code;
     int rc, fd = core->listen_fd;
     if ((rc = build_builtin_chains(app)) < 0 || (rc = make_runtime(core)) < 0 ||
-        (rc = make_server(core)) < 0 || (rc = make_pools(core)) < 0)
+        (rc = make_server(core)) < 0 || (rc = make_pools(core)) < 0 ||
+        (rc = dz_shed_start(core)) < 0)
         return rc;
     if (core->adopt_fd >= 0) {
         rc = dz_server_adopt_from(core->server, core->adopt_fd, core->given_back);

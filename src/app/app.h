@@ -9,6 +9,7 @@
 #include "pool/pool.h"
 
 #include <donmaz/app.h>
+#include <donmaz/shed.h>
 
 typedef struct dz_settings {
     const char *host;
@@ -18,6 +19,10 @@ typedef struct dz_settings {
     uint64_t header_timeout_ns, idle_timeout_ns, body_timeout_ns, write_timeout_ns;
     uint64_t drain_timeout_ns;
     bool quiet, rescue_backtrace;
+    const char *shed; /* NULL: not said */
+    uint64_t shed_wait_ns, shed_wait_max_ns, shed_lag_max_ns, shed_in_flight_max, shed_rss_max;
+    uint64_t shed_retry_after_ns, shed_close_every;
+    const char *shed_body;
 } dz_settings;
 
 typedef struct dz_user_option {
@@ -26,9 +31,14 @@ typedef struct dz_user_option {
     struct dz_user_option *next;
 } dz_user_option;
 
+typedef struct dz_shedding dz_shedding;
+
 /* What all groups of an app share. */
 typedef struct dz_core {
     dz_settings settings;
+    dz_shedding *shed; /* NULL: nothing is protected */
+    const char *shed_type;
+    dz_slice shed_text;           /* .ptr NULL: rendered like other errors */
     dz_user_option *user_options; /* newest first */
     dz_router *router;
     dz_list routes; /* dz_route.link */
@@ -70,7 +80,10 @@ typedef struct dz_call {
     dz_core *core;
     dz_request *req;
     const dz_route *route;
-    dz_job job; /* when the handler runs on a worker */
+    dz_job job;             /* when the handler runs on a worker */
+    bool counted;           /* shed.c: let in, to be given back */
+    dz_shed_reason refused; /* why it is not served; of its chain only what leads to dz_shed runs */
+    uint64_t lagged_ns;     /* it may have waited so long to be read */
     dz_route_match match;
 } dz_call;
 
@@ -81,6 +94,21 @@ static inline dz_call *dz_call_of(const dz_request *req)
 
 /* dispatch.c */
 void dz_dispatch_start(void *context, dz_request *req);
+
+/* shed.c */
+/* NULL, or what is wrong with the settings (static). */
+const char *dz_shed_complain(const dz_core *core);
+/* With the runtime made, before it starts: makes core->shed if anything is to be protected. */
+int dz_shed_start(dz_core *core);
+void dz_shed_free(dz_core *core);
+/* On the loop: whether the request goes on; otherwise it is answered, or its fiber will do it. */
+typedef enum dz_admission { DZ_ADMITTED, DZ_REFUSED_WITH_FIBER, DZ_REFUSED } dz_admission;
+dz_admission dz_shed_admit(dz_request *req);
+/* On the loop: the request let in has ended; `fiber` is NULL when it never got one. */
+void dz_shed_leave(dz_request *req, const dz_fiber *fiber);
+/* On the handler's stack, before it runs: true when it was refused, or has waited too long, and is
+ * answered. False also when dz_shed in its chain will answer it. */
+bool dz_shed_at_turn(dz_request *req);
 
 /* log.c */
 void dz_core_log(dz_core *core, int level, const char *fmt, ...)

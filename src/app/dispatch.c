@@ -39,7 +39,10 @@ static void complete(dz_request *req)
 static void run(dz_fiber *fiber)
 {
     dz_request *req = fiber->owner;
-    dz_next(req, &req->res);
+    const dz_call *call = dz_call_of(req);
+    bool protected = call->counted || call->refused;
+    if (!protected || !dz_shed_at_turn(req))
+        dz_next(req, &req->res);
     complete(req);
 }
 
@@ -54,7 +57,9 @@ static void done(dz_loop *loop, dz_fiber *fiber)
     dz_core *core = call->core;
     if (fiber->rescued)
         dz_core_warn_rescue(core, route, fiber);
-    dz_route_learn(route, fiber, core->settings.rescue_after_ns > 0);
+    dz_route_learn(route, fiber, core->settings.rescue_after_ns > 0 && !call->refused);
+    if (call->counted)
+        dz_shed_leave(req, fiber);
     req->fiber = NULL;
     dz_fiber_free(fiber);
     dz_http_finish(req);
@@ -74,7 +79,11 @@ static bool offload(dz_request *req, dz_route_class klass)
 {
     dz_call *call = dz_call_of(req);
     call->job.run = run_on_worker;
-    return dz_pool_submit(pool_for(call->core, klass), &call->job) == 0;
+    static const dz_priority priorities[] = {[DZ_SHED_LOW] = DZ_PRIORITY_LOW,
+                                             [DZ_SHED_HIGH] = DZ_PRIORITY_HIGH,
+                                             [DZ_SHED_NEVER] = DZ_PRIORITY_HIGH};
+    dz_priority priority = priorities[call->route->shed_class];
+    return dz_pool_submit_with(pool_for(call->core, klass), &call->job, priority) == 0;
 }
 
 /* A parked handler of an offloaded route goes on: on a worker again if one takes it, else here; it
@@ -106,27 +115,38 @@ void dz_dispatch_start(void *context, dz_request *req)
 {
     dz_core *core = context;
     dz_call *call = dz_arena_alloc(&req->arena, sizeof *call);
-    dz_fiber *fiber = call ? dz_fiber_new(req->loop) : NULL;
-    if (!fiber) {
+    if (!call) {
         dz_http_reject(req, 503);
         return;
     }
     call->core = core;
     call->req = req;
+    call->counted = false;
+    call->refused = DZ_SHED_ADMITTED;
     req->app = call;
-    req->fiber = fiber;
     dz_route *route = find_route(core, req, &call->match);
     req->route = route;
     call->route = route;
     if (route->body_max)
         req->body.limit = route->body_max;
+    dz_admission admission = core->shed ? dz_shed_admit(req) : DZ_ADMITTED;
+    if (admission == DZ_REFUSED)
+        return;
+    dz_fiber *fiber = dz_fiber_new(req->loop);
+    if (!fiber) {
+        if (call->counted)
+            dz_shed_leave(req, NULL);
+        dz_http_reject(req, 503);
+        return;
+    }
+    req->fiber = fiber;
     fiber->entry = run;
     fiber->done = done;
     fiber->owner = req;
     fiber->gone = &req->gone;
     fiber->label = route->label;
 
-    dz_route_class klass = dz_route_now(route);
+    dz_route_class klass = admission == DZ_ADMITTED ? dz_route_now(route) : DZ_ROUTE_LIGHT;
     if (klass != DZ_ROUTE_LIGHT) {
         fiber->dispatch = dispatch_again;
         if (offload(req, klass))

@@ -59,6 +59,23 @@ static const setting table[] = {
      "for the client to take anything of a response (30s)"},
     {"drain-timeout", DURATION, AT(drain_timeout_ns), 0, FOREVER, "TIME",
      "for running requests when told to stop (10s)"},
+    {"shed", TEXT, AT(shed), 0, 0, "MODE",
+     "refuse what is too much with 503: adaptive, fixed (the\nthresholds below), or off (off)"},
+    {"shed-wait", DURATION, AT(shed_wait_ns), DZ_MS / 10, 60 * DZ_SEC, "TIME",
+     "adaptive: the mean wait for a thread to aim at (5ms)"},
+    {"shed-in-flight-max", COUNT, AT(shed_in_flight_max), 1, 1 << 20, "N",
+     "requests in flight in a process, above which to refuse"},
+    {"shed-wait-max", DURATION, AT(shed_wait_max_ns), DZ_MS, UINT64_C(3600) * DZ_SEC, "TIME",
+     "a request that waited longer for a thread is refused then\n(adaptive: found by itself)"},
+    {"shed-lag-max", DURATION, AT(shed_lag_max_ns), DZ_MS, UINT64_C(3600) * DZ_SEC, "TIME",
+     "loop lag above which to refuse (adaptive: 500ms)"},
+    {"shed-rss-max", SIZE, AT(shed_rss_max), 1 << 20, FOREVER, "BYTES",
+     "memory of a process above which to refuse"},
+    {"shed-close-every", COUNT, AT(shed_close_every), 0, 1 << 20, "N",
+     "under pressure close a connection after every so many\nresponses; 0 never (8)"},
+    {"shed-retry-after", DURATION, AT(shed_retry_after_ns), DZ_SEC, UINT64_C(86400) * DZ_SEC,
+     "TIME", "what a refused client is told, whole seconds (1s)"},
+    {"shed-body", TEXT, AT(shed_body), 0, 0, "TEXT", "body of a refusal"},
     {"quiet", FLAG, AT(quiet), 0, 1, NULL, "no line about starting and stopping"},
 };
 
@@ -85,6 +102,8 @@ void dz_settings_init(dz_settings *settings)
         .body_timeout_ns = 20 * DZ_SEC,
         .write_timeout_ns = 30 * DZ_SEC,
         .drain_timeout_ns = 10 * DZ_SEC,
+        .shed_close_every = 8,
+        .shed_retry_after_ns = DZ_SEC,
     };
 }
 

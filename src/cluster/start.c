@@ -40,6 +40,11 @@ int dz_start_service(dz_app *app, unsigned *port, char *text, size_t size)
     rc = dz_explain_build(core, text, size); /* on_start may add routes */
     if (rc < 0)
         return rc;
+    const char *complaint = dz_shed_complain(core);
+    if (complaint) {
+        snprintf(text, size, "%s", complaint);
+        return DZ_E_INVALID;
+    }
     rc = dz_app_start(app, port);
     if (rc < 0 && core->adopt_fd >= 0)
         snprintf(text, size, "could not start: %s", dz_strerror(rc));

@@ -18,6 +18,8 @@ enum {
     LINGER_BYTES = 16 << 20,
     LINGER_TICK = 256 << 10, /* of them in one tick, so that an upload can't hold the loop */
 };
+enum { HOLD_AFTER = 3, HOLD_DOUBLED = 6 }; /* refusals in a row; from 1 ms to 64 ms */
+static const uint64_t HOLD_GAP_NS = 10 * DZ_MS;
 static const uint64_t LINGER_NS = 5 * DZ_SEC;
 static const uint64_t DRAIN_FRESH_NS = DZ_SEC; /* for a request on its way when we drain */
 
@@ -46,6 +48,8 @@ void dz_conn_arm(dz_conn *conn)
     uint64_t due = conn->deadline < conn->write_deadline ? conn->deadline : conn->write_deadline;
     if (conn->retry_at < due)
         due = conn->retry_at;
+    if (conn->held_until > 0 && conn->held_until < due)
+        due = conn->held_until;
     if (due == UINT64_MAX)
         return; /* a timer that still runs finds nothing due */
     /* A later deadline is found when the timer fires: moving it for every request costs more. */
@@ -97,6 +101,10 @@ static void on_timer(dz_loop *loop, dz_timer *timer)
         conn->retry_at = UINT64_MAX;
         conn->writable = true;
         flush_and_advance(conn);
+    }
+    if (conn->state != DZ_CONN_CLOSED && conn->held_until > 0 && conn->held_until <= loop->now) {
+        conn->held_until = 0;
+        dz_conn_advance(conn);
     }
     if (conn->state != DZ_CONN_CLOSED && conn->deadline <= loop->now) {
         conn->deadline = UINT64_MAX;
@@ -329,6 +337,17 @@ static bool wait_for_input(dz_conn *conn)
     return false;
 }
 
+/* Until the timer lets it go on. It counts as idle meanwhile, whatever is in the socket. */
+static bool hold(dz_conn *conn)
+{
+    if (conn->in_start == conn->in_end) {
+        dz_conn_drop_input(conn);
+        conn->state = DZ_CONN_IDLE;
+    }
+    dz_conn_arm(conn);
+    return false;
+}
+
 /* One step towards the next request; true: try another. */
 static bool step_request(dz_conn *conn)
 {
@@ -339,6 +358,8 @@ static bool step_request(dz_conn *conn)
     }
     if (conn->out_bytes > PIPELINE_OUT)
         return false; /* flushing goes on here */
+    if (conn->held_until > 0)
+        return hold(conn);
     if (conn->skip_left > 0)
         skip(conn);
     if (conn->skip_left == 0 && conn->in_start < conn->in_end && parse(conn))
@@ -425,6 +446,52 @@ void dz_http_reject(dz_request *req, int status)
     req->handler_done = true;
     dz_request_release(req);
     dz_conn_refuse(conn, status);
+}
+
+static uint64_t hold_of(unsigned streak)
+{
+    unsigned doubled = streak - HOLD_AFTER - 1;
+    return doubled < HOLD_DOUBLED ? DZ_MS << doubled : DZ_MS << HOLD_DOUBLED;
+}
+
+void dz_http_answer(dz_request *req, dz_buf *body)
+{
+    if (dz_http_reply_here(req, body) < 0) {
+        dz_buf_release(body);
+        dz_http_reject(req, 503);
+        return;
+    }
+    dz_conn *conn = req->conn;
+    req->handler_done = true;
+    conn->req = NULL;
+    conn->state = DZ_CONN_IDLE;
+    dz_conn_skip_body(conn, req);
+    dz_request_release(req);
+    /* At once: a refusal need not wait for the handlers of this tick. Whoever parsed the request
+     * goes on with the connection. */
+    if (conn->in_start == conn->in_end)
+        dz_conn_flush(conn);
+}
+
+void dz_http_hold_back(dz_request *req)
+{
+    dz_conn *conn = req->conn;
+    uint64_t now = conn->home->loop->now;
+    uint64_t last = conn->refused_streak > HOLD_AFTER ? hold_of(conn->refused_streak) : 0;
+    bool at_once = now - conn->refused_at <= 2 * last + HOLD_GAP_NS;
+    conn->refused_streak = at_once ? conn->refused_streak + 1 : 1;
+    conn->refused_at = now;
+    if (conn->refused_streak > HOLD_AFTER)
+        conn->held_until = now + hold_of(conn->refused_streak);
+}
+
+bool dz_http_close_after(dz_request *req)
+{
+    const dz_conn *conn = req->conn;
+    if (conn->in_start < conn->in_end && req->body.state == DZ_BODY_STATE_NONE)
+        return false;
+    req->res.close_after = true;
+    return true;
 }
 
 /* Ends the connection so that the client can tell: an ordinary end would complete the body. */

@@ -45,8 +45,11 @@ struct dz_conn {
     dz_watch watch;
     dz_timer timer;
     uint64_t deadline;       /* of what the state waits for; UINT64_MAX: none. The timer fires */
-    uint64_t write_deadline; /* then or earlier, and looks at all three */
+    uint64_t write_deadline; /* then or earlier, and looks at all four */
     uint64_t retry_at;       /* when to write again: the kernel had no memory */
+    uint64_t held_until;     /* no request is read before; 0: none is held back */
+    uint64_t refused_at;     /* see dz_http_hold_back */
+    unsigned refused_streak;
     dz_server_loop *home;
     dz_list link;
     enum dz_conn_state state;

@@ -83,7 +83,8 @@ static int write_head(dz_request *req, dz_body_kind kind, uint64_t length, size_
     return 0;
 }
 
-int dz_http_reply(dz_request *req, dz_buf *body)
+/* Makes the pieces of a whole response. */
+static int prepare_reply(dz_request *req, dz_buf *body)
 {
     dz_response *res = &req->res;
     if (res->state != DZ_RESPONSE_OPEN)
@@ -110,6 +111,22 @@ int dz_http_reply(dz_request *req, dz_buf *body)
     }
     res->state = DZ_RESPONSE_COMPLETE;
     res->sent = dropped ? 0 : bytes.len;
+    return 0;
+}
+
+int dz_http_reply_here(dz_request *req, dz_buf *body)
+{
+    int rc = prepare_reply(req, body);
+    if (rc == 0)
+        queue_reply(req);
+    return rc;
+}
+
+int dz_http_reply(dz_request *req, dz_buf *body)
+{
+    int rc = prepare_reply(req, body);
+    if (rc < 0)
+        return rc;
     if (dz_loop_pin(req->loop)) {
         queue_reply(req);
         dz_loop_unpin(req->loop);

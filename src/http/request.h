@@ -104,6 +104,8 @@ struct dz_request {
  * from; a borrowed one must live as long as the request. DZ_E_STATE: already answered. DZ_E_NOMEM,
  * DZ_E_INVALID (a header that may not be sent): nothing was sent. */
 int dz_http_reply(dz_request *req, dz_buf *body);
+/* The same on the loop, outside of a handler. */
+int dz_http_reply_here(dz_request *req, dz_buf *body);
 
 /* Sends the head now, and the body by dz_http_write. `length` UINT64_MAX: not known. */
 int dz_http_stream(dz_request *req, uint64_t length);
@@ -132,5 +134,18 @@ void dz_http_finish(dz_request *req);
 
 /* From service->start, instead of running a handler: answers `status` and closes. */
 void dz_http_reject(dz_request *req, int status);
+
+/* From service->start, instead of running a handler: answers with req->res and `body`, as
+ * dz_http_reply, and gives the request up; the connection goes on unless that says otherwise. */
+void dz_http_answer(dz_request *req, dz_buf *body);
+
+/* On the loop: the request is going to be refused. A client that asks again at once, and again, is
+ * read ever more slowly (up to 64 ms a request), so that its refusals don't cost what serving the
+ * others would. */
+void dz_http_hold_back(dz_request *req);
+
+/* On the loop, before a request's handler runs: ends the connection with its response, unless the
+ * client has sent more already. Whether it will. */
+bool dz_http_close_after(dz_request *req);
 
 #endif

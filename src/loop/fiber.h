@@ -51,6 +51,7 @@ struct dz_fiber {
     void *abandoned_arg;
 
     /* What it used since dz_fiber_new; a stretch is the time from running to parking. */
+    uint64_t began;   /* when the first stretch did, monotonic ns; 0: not yet */
     uint64_t wall_ns; /* the longest stretch */
     uint64_t cpu_ns;  /* the most CPU time in one stretch, of those that were measured */
     bool measure_cpu; /* measure each stretch: costs two system calls */

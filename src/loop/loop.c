@@ -12,6 +12,8 @@
 enum { RELAXED = memory_order_relaxed };
 
 static const uint64_t STALL_NS = DZ_MS;
+static const uint64_t POLLED_NS =
+    DZ_MS / 20; /* an epoll_wait that had no need to wait is shorter */
 
 static void on_wake(dz_loop *loop, dz_watch *watch, uint32_t events)
 {
@@ -36,6 +38,7 @@ int dz_loop_init(dz_loop *loop, dz_runtime *runtime, unsigned index, size_t stac
     dz_list_init(&loop->free_fibers);
     dz_list_init(&loop->sleepers);
     set_now(loop);
+    loop->tick_at = loop->now;
     loop->epoll_fd = -1;
     int rc = DZ_E_NOMEM;
     loop->stats.lag = dz_histogram_new();
@@ -262,6 +265,8 @@ static bool run_fiber(dz_loop *loop, dz_thread *thread, dz_fiber *fiber)
 {
     uint64_t cpu = fiber->measure_cpu ? dz_thread_cpu() : 0;
     uint64_t start = atomic_load_explicit(&loop->mark, RELAXED);
+    if (fiber->began == 0)
+        fiber->began = start;
     thread->loop = loop;
     thread->word = ++loop->sequence << 1 | 1;
     atomic_store_explicit(&loop->owner, thread->word, memory_order_release);
@@ -289,6 +294,8 @@ static bool run_fiber(dz_loop *loop, dz_thread *thread, dz_fiber *fiber)
 void dz_fiber_run_here(dz_fiber *fiber)
 {
     uint64_t cpu = dz_thread_cpu(), start = dz_now();
+    if (fiber->began == 0)
+        fiber->began = start;
     dz_fiber_switch_in(fiber);
     note_stretch(fiber, dz_now() - start, dz_thread_cpu() - cpu);
     fiber->msg.fn = run_after;
@@ -318,23 +325,39 @@ void dz_loop_stop(dz_loop *loop)
     loop->stopping = true;
 }
 
-static int timeout_ms(const dz_loop *loop)
+static int timeout_ms(const dz_loop *loop, uint64_t now)
 {
     if (!dz_list_empty(&loop->ready))
         return 0;
     dz_heap_node *first = dz_heap_min(&loop->timers);
     if (!first)
         return -1;
-    uint64_t now = dz_now();
     if (first->key <= now)
         return 0;
     uint64_t ms = (first->key - now + DZ_MS - 1) / DZ_MS; /* up: a timer never fires early */
     return ms > INT32_MAX ? INT32_MAX : (int)ms;
 }
 
+/* For how long the loop, until `before`, did not look at its descriptors. A handler that was
+ * rescued meanwhile counts until the loop was taken from it. With rescue a long handler keeps the
+ * loop only while nothing waits for it: that is no lag, and shows in that polling then had to wait.
+ */
+static void note_away(dz_loop *loop, uint64_t before)
+{
+    bool slept = loop->now - before > POLLED_NS && loop->runtime->options.rescue_after_ns > 0;
+    loop->away_ns = slept ? 0 : before - loop->tick_at;
+    bool sample_over = loop->now - loop->away_at > DZ_LOOP_AWAY_SAMPLE_NS;
+    if (loop->away_ns >= STALL_NS && (sample_over || loop->away_ns >= loop->away_most_ns)) {
+        loop->away_most_ns = loop->away_ns;
+        loop->away_at = loop->now;
+    }
+    loop->tick_at = loop->now;
+}
+
 static void poll_events(dz_loop *loop)
 {
-    int timeout = timeout_ms(loop);
+    uint64_t before = dz_now();
+    int timeout = timeout_ms(loop, before);
     if (timeout != 0) {
         atomic_store(&loop->sleeping, true);
         if (!dz_inbox_empty(&loop->inbox))
@@ -346,6 +369,7 @@ static void poll_events(dz_loop *loop)
     loop->event_next = 0;
     loop->event_count = count > 0 ? count : 0; /* EINTR: as if nothing was ready */
     set_now(loop);
+    note_away(loop, before);
     uint64_t ticks = atomic_load_explicit(&loop->stats.ticks, RELAXED);
     atomic_store_explicit(&loop->stats.ticks, ticks + 1, RELAXED);
     dz_watchdog_notice(loop->runtime);
@@ -359,6 +383,13 @@ static void run_events(dz_loop *loop)
         if (watch)
             watch->fn(loop, watch, event->events);
     }
+}
+
+uint64_t dz_loop_lag(const dz_loop *loop)
+{
+    uint64_t age = loop->now - loop->away_at; /* huge when there was none yet */
+    bool lately = loop->away_most_ns > 0 && age <= DZ_LOOP_AWAY_SAMPLE_NS;
+    return lately && loop->away_most_ns > loop->away_ns ? loop->away_most_ns : loop->away_ns;
 }
 
 bool dz_loop_carry(dz_loop *loop, dz_thread *thread)

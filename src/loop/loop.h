@@ -56,6 +56,7 @@ struct dz_deferred { /* runs once, at the end of this tick or when the loop chan
 };
 
 enum { DZ_LOOP_BATCH = 256, DZ_LOOP_FREE_FIBERS = 256 };
+#define DZ_LOOP_AWAY_SAMPLE_NS (100 * DZ_MS)
 
 /* Counters a loop keeps for metrics: written by the owner, read by anyone. */
 typedef struct dz_loop_stats {
@@ -83,7 +84,11 @@ struct dz_loop {
     unsigned index; /* of the runtime's loops */
     int epoll_fd, wake_fd;
     uint64_t sequence;
-    uint64_t now; /* monotonic ns, refreshed each tick and when a handler ends */
+    uint64_t now;          /* monotonic ns, refreshed each tick and when a handler ends */
+    uint64_t tick_at;      /* when epoll_wait last returned */
+    uint64_t away_ns;      /* how long the tick before took: what was read in this one waited */
+    uint64_t away_most_ns; /* the longest of late, from 1 ms on, */
+    uint64_t away_at;      /* and when it ended */
     dz_heap timers;
     size_t timers_reserved;
     dz_list ready;
@@ -117,6 +122,10 @@ void dz_loop_note_stall(dz_loop *loop, uint64_t ns);
 
 /* On the loop: fibers that sleep, now or later, go on at once. */
 void dz_loop_wake_sleepers(dz_loop *loop);
+
+/* On the loop: the longest time it was away from its descriptors in one of the last 100 ms' ticks.
+ */
+uint64_t dz_loop_lag(const dz_loop *loop);
 
 /* Any thread: msg->fn runs on the loop soon. Never fails; msg must live until then. */
 void dz_loop_post(dz_loop *loop, dz_msg *msg);

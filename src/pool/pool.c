@@ -290,14 +290,19 @@ static int enqueue(dz_pool *pool, dz_job *job, dz_priority priority)
     return rc;
 }
 
-int dz_pool_submit(dz_pool *pool, dz_job *job)
+int dz_pool_submit_with(dz_pool *pool, dz_job *job, dz_priority priority)
 {
     pthread_mutex_lock(&pool->lock);
-    int rc = enqueue(pool, job, DZ_PRIORITY_NORMAL);
+    int rc = enqueue(pool, job, priority);
     _Atomic uint32_t *word = rc == 0 ? call_sleeper(pool) : NULL;
     dz_pool_unlock(pool);
     wake(word);
     return rc;
+}
+
+int dz_pool_submit(dz_pool *pool, dz_job *job)
+{
+    return dz_pool_submit_with(pool, job, DZ_PRIORITY_NORMAL);
 }
 
 int dz_pool_submit_task(dz_pool *pool, dz_task *task)

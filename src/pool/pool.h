@@ -66,9 +66,10 @@ struct dz_pool {
 void dz_pool_spread(dz_pool *pool, dz_spread *spread, dz_spread_kind kind);
 
 /* Any thread. The job runs on a worker; first in first out within a priority. DZ_E_QUEUE_FULL,
- * DZ_E_NO_THREAD (there is no worker and none can be started), DZ_E_SHUTDOWN: not taken. The second
+ * DZ_E_NO_THREAD (there is no worker and none can be started), DZ_E_SHUTDOWN: not taken. The last
  * also adds the task to pool->tasks. */
 int dz_pool_submit(dz_pool *pool, dz_job *job);
+int dz_pool_submit_with(dz_pool *pool, dz_job *job, dz_priority priority);
 int dz_pool_submit_task(dz_pool *pool, dz_task *task);
 
 /* Takes a job back that no worker has begun; false when one has. The job must have been taken. */

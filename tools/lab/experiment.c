@@ -112,6 +112,25 @@ static void finish_phase(reader *r, dz_lab_phase *phase)
     }
 }
 
+/* A rate that is a multiple of what an earlier phase reached. */
+static void finish_rate_of(reader *r, const dz_lab_experiment *x, dz_lab_phase *phase)
+{
+    phase->rate_times = number_of(r, "rate_times", phase->rate_times_text, 1);
+    if (!phase->rate_of) {
+        if (phase->rate_times_text)
+            fail(r, "rate_times", phase->rate_times_text,
+                 "rate_times is a multiple of rate_of, which phase '%s' lacks", phase->name);
+        return;
+    }
+    if (phase->rate > 0)
+        fail(r, "rate_of", phase->rate_of, "phase '%s' has either rate or rate_of", phase->name);
+    for (const dz_lab_phase *earlier = x->phases; earlier < phase; earlier++)
+        if (strcmp(earlier->name, phase->rate_of) == 0)
+            return;
+    fail(r, "rate_of", phase->rate_of, "no phase before '%s' is named '%s'", phase->name,
+         phase->rate_of);
+}
+
 static void finish_stack(reader *r, const dz_lab_experiment *x, dz_lab_stack *stack)
 {
     check_path(r, "http", stack->ready.http);
@@ -200,6 +219,12 @@ static void finish_expect(reader *r, const dz_lab_experiment *x, dz_lab_expect *
         fail(r, "stack", e->stack, "an expectation has either at_most or at_least");
     if (!names_a_stack(x, e->stack))
         fail(r, "stack", e->stack, "no stack is named '%s'", e->stack);
+    if (e->against_phase) {
+        check_metric(r, x, e->metric, e->against_phase, e->path);
+        if (e->against)
+            fail(r, "against_phase", e->against_phase,
+                 "an expectation is against a stack or against_phase, not both");
+    }
     if (!e->against)
         return;
     if (strcmp(e->against, "best") == 0 && !x->best.stacks)
@@ -216,6 +241,7 @@ static void finish(reader *r, dz_lab_experiment *x)
     x->settle = duration_of(r, "settle", x->settle_text, UINT64_C(500000000));
     for (unsigned i = 0; i < x->phases_count; i++) {
         finish_phase(r, &x->phases[i]);
+        finish_rate_of(r, x, &x->phases[i]);
         for (unsigned j = 0; j < i; j++)
             if (strcmp(x->phases[j].name, x->phases[i].name) == 0)
                 fail(r, "name", x->phases[i].name, "two phases are named '%s'", x->phases[i].name);

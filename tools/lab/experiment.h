@@ -19,11 +19,14 @@ typedef struct dz_lab_phase {
     uint64_t duration, warmup;             /* nanoseconds */
     uint64_t quick_duration, quick_warmup; /* the same with --quick */
     double rate;                           /* requests a second, open loop; 0: closed loop */
+    char *rate_of;                         /* an earlier phase: rate_times the 2xx it reached */
+    double rate_times;                     /* with rate_of */
+    bool success_only;                     /* only 2xx have a latency */
     unsigned pipelining;                   /* requests in flight per connection */
     dz_lab_endpoint *endpoints;
     unsigned endpoints_count;
     char *duration_text, *warmup_text, *quick_duration_text, *quick_warmup_text;
-    char *rate_text, *pipelining_text;
+    char *rate_text, *rate_times_text, *pipelining_text;
 } dz_lab_phase;
 
 /* Something a stack can't run without; exactly one of the first three is set. */
@@ -74,7 +77,8 @@ typedef struct dz_lab_check {
 /* A claim that `--judge` tests: the stack's metric against a rival's. */
 typedef struct dz_lab_expect {
     char *stack, *metric, *phase, *path;
-    char *against; /* a stack's name, or "best" */
+    char *against;       /* a stack's name, or "best" */
+    char *against_phase; /* the same figure of the stack itself in this phase */
     char *at_most_text, *at_least_text;
     double at_most, at_least; /* times the rival's figure (or absolute without `against`); NaN */
 } dz_lab_expect;

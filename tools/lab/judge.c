@@ -38,18 +38,20 @@ static verdict judge_one(const dz_lab_experiment *x, const dz_lab_expect *e, jso
 {
     verdict v = {.holds = false};
     json_t *stacks = json_object_get(document, "stacks"), *rival = NULL;
+    json_t *own = dz_lab_find_named(stacks, "name", e->stack);
     json_t *row =
         json_pack("{s:s, s:s*, s:s*}", "metric", e->metric, "phase", e->phase, "path", e->path);
     const dz_lab_metric *metric = dz_lab_metric_find(e->metric);
     dz_lab_cell label = dz_lab_row_label(row);
-    double value =
-        dz_lab_metric_value(dz_lab_find_named(stacks, "name", e->stack), metric, e->phase, e->path);
+    double value = dz_lab_metric_value(own, metric, e->phase, e->path);
     double bound = isnan(e->at_most) ? e->at_least : e->at_most, limit;
     json_decref(row);
     if (e->against) {
         rival = strcmp(e->against, "best") == 0 ? best_stack(&x->best, document)
                                                 : dz_lab_find_named(stacks, "name", e->against);
         limit = bound * dz_lab_metric_value(rival, metric, e->phase, e->path);
+    } else if (e->against_phase) {
+        limit = bound * dz_lab_metric_value(own, metric, e->against_phase, e->path);
     } else {
         limit = bound * metric->scale;
     }
@@ -67,6 +69,10 @@ static verdict judge_one(const dz_lab_experiment *x, const dz_lab_expect *e, jso
         snprintf(v.text + used, room, " is %.2f times %s's %s; wanted: %s %g times",
                  value / (limit / bound), json_string_value(json_object_get(rival, "name")),
                  dz_lab_figure(limit / bound / metric->scale).text, sense, bound);
+    else if (e->against_phase)
+        snprintf(v.text + used, room, " is %.2f times the %s of phase %s; wanted: %s %g times",
+                 value / (limit / bound), dz_lab_figure(limit / bound / metric->scale).text,
+                 e->against_phase, sense, bound);
     else
         snprintf(v.text + used, room, "; wanted: %s %g", sense, bound);
     return v;

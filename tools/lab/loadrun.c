@@ -82,11 +82,13 @@ static void build(arguments *args, const dz_lab_load *load, int latencies)
         add(args, "-p");
         add(args, "%u", phase->pipelining);
     }
-    if (phase->rate > 0) {
+    if (load->rate > 0) {
         add(args, "--open");
         add(args, "-R");
-        add(args, "%.10g", phase->rate);
+        add(args, "%.10g", load->rate);
     }
+    if (phase->success_only)
+        add(args, "-x");
     for (unsigned i = 0; i < phase->endpoints_count; i++)
         add(args, "http://%s:%u%s@%u", load->host, load->port, phase->endpoints[i].path,
             phase->endpoints[i].connections);
@@ -168,19 +170,28 @@ static bool is_latency(const char *key)
     return len > 3 && strcmp(key + len - 3, "_ms") == 0;
 }
 
-static json_t *endpoint_result(const dz_lab_endpoint *endpoint, json_t *measured)
+static double number(json_t *from, const char *key)
+{
+    return json_number_value(json_object_get(from, key));
+}
+
+static json_t *endpoint_result(const dz_lab_load *load, const dz_lab_endpoint *endpoint,
+                               json_t *measured)
 {
     static const char *const keys[] = {"requests", "rps",      "mean_ms",  "p50_ms",
                                        "p90_ms",   "p99_ms",   "p99_9_ms", "max_ms",
                                        "errors",   "timeouts", "non2xx"};
     json_t *result =
         json_pack("{s:s, s:i}", "path", endpoint->path, "connections", (int)endpoint->connections);
-    bool none = json_number_value(json_object_get(measured, "requests")) == 0;
+    double requests = number(measured, "requests"), good = requests - number(measured, "non2xx");
+    bool none = (load->phase->success_only ? good : requests) <= 0;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         copy_number(result, measured, keys[i]);
         if (none && is_latency(keys[i])) /* no request has no latency: not one of 0 ms */
             json_object_set_new(result, keys[i], json_null());
     }
+    double part = requests > 0 ? good / requests : 0;
+    json_object_set_new(result, "good_rps", json_real(number(measured, "rps") * part));
     json_t *classes = json_object_get(measured, "errorClasses");
     if (json_object_size(classes) > 0)
         json_object_set(result, "error_classes", classes);
@@ -234,7 +245,7 @@ static json_t *phase_result(const dz_lab_load *load, json_t *measured, const usa
         json_t *from = json_array_get(endpoints, i);
         requests += json_number_value(json_object_get(from, "requests"));
         useful += json_number_value(json_object_get(from, "rps")) * phase->endpoints[i].work_ms;
-        json_t *endpoint = endpoint_result(&phase->endpoints[i], from);
+        json_t *endpoint = endpoint_result(load, &phase->endpoints[i], from);
         if (json_array_size(curves) == phase->endpoints_count)
             json_object_set(endpoint, "curve", json_array_get(curves, i));
         json_array_append_new(list, endpoint);
@@ -242,6 +253,8 @@ static json_t *phase_result(const dz_lab_load *load, json_t *measured, const usa
     json_t *result =
         json_pack("{s:s, s:f, s:f}", "name", phase->name, "duration_s",
                   (double)duration_of(load) / 1e9, "warmup_s", (double)warmup_of(load) / 1e9);
+    if (load->rate > 0)
+        json_object_set_new(result, "offered_rps", json_real(load->rate));
     double cpu = (double)(u->last_cpu - u->first_cpu), wall = (double)(u->last_at - u->first_at);
     double asked = (double)duration_of(load);
     if (wall > 0) {

@@ -13,6 +13,7 @@ typedef struct dz_lab_load {
     unsigned port;
     const dz_lab_phase *phase;
     bool quick;
+    double rate; /* requests a second, open loop; 0: closed loop */
     dz_lab_target *target;
 } dz_lab_load;
 

@@ -8,6 +8,7 @@
 static const dz_lab_metric metrics[] = {
     {"rps", "req/s", "req/s", 1, DZ_LAB_OF_ENDPOINT, DZ_LAB_MEDIAN, 1},
     {"share_percent", "share", "%", 1, DZ_LAB_OF_ENDPOINT, DZ_LAB_MEDIAN, 0},
+    {"good_rps", "2xx/s", "req/s", 1, DZ_LAB_OF_ENDPOINT, DZ_LAB_MEDIAN, 1},
     {"p50_ms", "p50", "ms", 1, DZ_LAB_OF_ENDPOINT, DZ_LAB_MEDIAN, -1},
     {"p90_ms", "p90", "ms", 1, DZ_LAB_OF_ENDPOINT, DZ_LAB_MEDIAN, -1},
     {"p99_ms", "p99", "ms", 1, DZ_LAB_OF_ENDPOINT, DZ_LAB_MEDIAN, -1},
@@ -18,6 +19,7 @@ static const dz_lab_metric metrics[] = {
     {"errors", "errors", "", 1, DZ_LAB_OF_ENDPOINT, DZ_LAB_SUM, -1},
     {"non2xx", "not 2xx", "", 1, DZ_LAB_OF_ENDPOINT, DZ_LAB_SUM, -1},
     {"total_rps", "req/s in all", "req/s", 1, DZ_LAB_OF_PHASE, DZ_LAB_MEDIAN, 1},
+    {"offered_rps", "offered", "req/s", 1, DZ_LAB_OF_PHASE, DZ_LAB_MEDIAN, 0},
     {"cpu_percent", "server CPU", "% of a core", 1, DZ_LAB_OF_PHASE, DZ_LAB_MEDIAN, 0},
     {"cpu_us_per_request", "server CPU per request", "us", 1, DZ_LAB_OF_PHASE, DZ_LAB_MEDIAN, -1},
     {"useful_cores", "useful work", "cores", 1, DZ_LAB_OF_PHASE, DZ_LAB_MEDIAN, 1},

@@ -34,6 +34,12 @@ static json_t *phase_definition(const dz_lab_phase *phase, bool quick)
                             "endpoints", endpoints);
     if (phase->rate > 0)
         json_object_set_new(out, "rate", json_real(phase->rate));
+    if (phase->rate_of) {
+        json_object_set_new(out, "rate_of", json_string(phase->rate_of));
+        json_object_set_new(out, "rate_times", json_real(phase->rate_times));
+    }
+    if (phase->success_only)
+        json_object_set_new(out, "success_only", json_true());
     if (phase->pipelining > 1)
         json_object_set_new(out, "pipelining", json_integer(phase->pipelining));
     return out;

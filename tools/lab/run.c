@@ -6,6 +6,7 @@
 #include "interrupt.h"
 #include "loadrun.h"
 #include "machine.h"
+#include "metric.h"
 #include "result.h"
 
 #include "common/terminal.h"
@@ -117,6 +118,20 @@ static double median_of(json_t *numbers)
     return dz_lab_median(values, count);
 }
 
+/* What the phase is to be offered; 0: closed loop. Negative: what it is a multiple of is nothing.
+ */
+static double rate_of(const dz_lab_phase *phase, json_t *phases)
+{
+    if (!phase->rate_of)
+        return phase->rate;
+    json_t *earlier = dz_lab_find_named(phases, "name", phase->rate_of), *endpoint;
+    double reached = 0;
+    size_t i;
+    json_array_foreach(json_object_get(earlier, "endpoints"), i, endpoint) reached +=
+        json_number_value(json_object_get(endpoint, "good_rps"));
+    return reached > 0 ? reached * phase->rate_times : -1;
+}
+
 static int measure_phases(session *s, const dz_lab_stack *stack, dz_lab_running *running,
                           json_t *phases, char *why)
 {
@@ -129,10 +144,16 @@ static int measure_phases(session *s, const dz_lab_stack *stack, dz_lab_running 
                             .port = running->port,
                             .phase = phase,
                             .quick = quick,
+                            .rate = rate_of(phase, phases),
                             .target = &running->target};
         uint64_t whole =
             quick ? phase->quick_duration + phase->quick_warmup : phase->duration + phase->warmup;
         char problem[DZ_LAB_WHY - 120];
+        if (load.rate < 0) {
+            snprintf(why, DZ_LAB_WHY, "phase %s: phase %s had no 2xx to be a multiple of",
+                     phase->name, phase->rate_of);
+            return -1;
+        }
         progress(s, stack->name, "%s, %.0f s", phase->name, (double)whole / 1e9);
         json_t *result = dz_lab_load_run(&load, problem, sizeof problem);
         if (!result && strcmp(problem, "died") == 0)

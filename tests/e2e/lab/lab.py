@@ -236,6 +236,49 @@ class Running(Lab):
         self.assertEqual([e["holds"] for e in run["expectations"]], [True, False])
         self.assertIn("FAILS", result.stdout)
 
+    OVERLOAD = ("  - {name: capacity, duration: 200ms, endpoints: [{path: /fast}]}\n"
+                "  - {name: over, duration: 200ms, rate_of: capacity, rate_times: 3, "
+                "success_only: true, endpoints: [{path: /fast}]}\n")
+
+    def test_a_phase_is_offered_a_multiple_of_what_an_earlier_one_reached(self):
+        expect = ("expect:\n"
+                  "  - {stack: a, metric: good_rps, phase: over, path: /fast, "
+                  "against_phase: capacity, at_least: 0.000001}\n"
+                  "  - {stack: a, metric: good_rps, phase: over, path: /fast, "
+                  "against_phase: capacity, at_least: 1000000}\n")
+        path = self.write(self.server("a", "--refuse 2"), self.OVERLOAD, expect)
+        log = self.folder / "load.log"
+        result = self.run_lab(path, "--judge", "--json", "out.json", expect=1,
+                              env={**os.environ, "FAKE_LOAD_LOG": str(log)})
+        run = json.loads((self.folder / "out.json").read_text())
+        capacity, over = run["stacks"][0]["phases"]
+        good = capacity["endpoints"][0]["good_rps"]
+        self.assertGreater(good, 0)
+        self.assertLess(good, capacity["endpoints"][0]["rps"])
+        self.assertAlmostEqual(over["offered_rps"], 3 * good, delta=0.001 * good)
+        first, second = [json.loads(line) for line in log.read_text().splitlines()]
+        self.assertNotIn("-R", first)
+        self.assertAlmostEqual(float(second[second.index("-R") + 1]), 3 * good,
+                               delta=0.001 * good)
+        self.assertNotIn("-x", first)
+        self.assertIn("-x", second)
+        self.assertEqual([e["holds"] for e in run["expectations"]], [True, False])
+        self.assertRegex(result.stdout, r"times the [\d.,]+ of phase capacity")
+
+    def test_a_multiple_of_nothing_is_told(self):
+        path = self.write(self.server("a", "--refuse 1"), self.OVERLOAD)
+        result = self.run_lab(path, expect=3)
+        self.assertIn("phase over: phase capacity had no 2xx to be a multiple of", result.stderr)
+
+    def test_a_phase_in_which_all_was_refused_has_no_latency(self):
+        phases = "  - {name: p, duration: 200ms, success_only: true, endpoints: [{path: /fast}]}\n"
+        self.run_lab(self.write(self.server("a", "--refuse 1"), phases), "--json", "out.json")
+        run = json.loads((self.folder / "out.json").read_text())
+        endpoint = run["stacks"][0]["phases"][0]["endpoints"][0]
+        self.assertGreater(endpoint["requests"], 0)
+        self.assertEqual(endpoint["good_rps"], 0)
+        self.assertIsNone(endpoint["p99_ms"])
+
 
 class Missing(Lab):
     def test_a_stack_without_its_needs_is_skipped_with_reason_and_hint(self):
@@ -309,6 +352,20 @@ class BadFile(Lab):
     def test_a_header_to_check_that_is_none(self):
         self.complains("title: x\n" + self.PHASE + self.STACK + "checks: [{path: /, headers: [x]}]\n",
                        "bad.yaml:6: a header is 'Name: value', unlike 'x'")
+    def test_a_rate_that_is_a_multiple_of_nothing(self):
+        for rate, part in (("rate_of: later", "no phase before 'p' is named 'later'"),
+                           ("rate_of: p", "no phase before 'p' is named 'p'"),
+                           ("rate: 5, rate_of: p", "has either rate or rate_of"),
+                           ("rate_times: 3", "which phase 'p' lacks"),
+                           ("rate_of: p, rate_times: -3", "rate_times is a number above 0")):
+            self.complains("title: x\nphases:\n  - {name: p, duration: 1s, " + rate +
+                           ", endpoints: [{path: /}]}\n" + self.STACK, part)
+
+    def test_an_expectation_against_a_phase_that_is_not_there(self):
+        claim = "expect: [{stack: a, metric: rps, phase: p, path: /, at_least: 1, "
+        for against, part in (("against_phase: q}]", "no phase is named 'q'"),
+                              ("against_phase: p, against: a}]", "not both")):
+            self.complains("title: x\n" + self.PHASE + self.STACK + claim + against + "\n", part)
 
     def test_yaml_that_does_not_parse(self):
         self.complains("title: x\nphases: [\n" + self.STACK, "bad.yaml:")

@@ -18,6 +18,7 @@ parser.add_argument("--die-after", type=int, default=-1, help="exit with 7 at th
 parser.add_argument("--chatter", type=int, default=0, help="bytes to print for each request")
 parser.add_argument("--deaf", action="store_true", help="ignore SIGTERM")
 parser.add_argument("--daemon", help="start a daemon that leaves the group; its pid goes there")
+parser.add_argument("--refuse", type=int, default=0, help="answer 503 to every so many requests")
 parser.add_argument("--hang", help="a path that is never answered")
 parser.add_argument("--pid-file", help="where to write our pid")
 options = parser.parse_args()
@@ -43,8 +44,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == options.hang:
             time.sleep(600)
         body = options.body.encode()
-        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n"
-                         % len(body) + body)
+        refused = self.path != "/health" and options.refuse and served % options.refuse == 0
+        self.wfile.write(b"HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n"
+                         % (b"503 No" if refused else b"200 OK", len(body)) + body)
 
     def log_message(self, *_):
         pass
