@@ -35,6 +35,7 @@ struct dz_route {
     dz_route_rule rule;
     dz_list link;
     struct dz_core *core;
+    void *data; /* of a handler that serves several routes */
 
     /* Learned; any loop writes, relaxed. */
     _Atomic int klass;  /* dz_route_class */
