@@ -418,7 +418,11 @@ void dz_files_send(dz_request *req, dz_response *res, dz_files *files, dz_slice 
         redirect(req, res, above, path);
         return;
     }
-    if (!is_visible(files, path) || (folder && !index)) {
+    if (!is_visible(files, path)) {
+        fail(req, res, -ENOENT);
+        return;
+    }
+    if (folder && !index) {
         send_missing(&it, path, -ENOENT);
         return;
     }

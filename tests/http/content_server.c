@@ -233,7 +233,8 @@ static void lines(dz_request *req, dz_response *res)
         snprintf(line, sizeof line, "line %zu\n", i);
         rc = dz_write(res, dz_slice_of(line));
         if (rc == 0 && i == 0 && dz_slice_equal(dz_req_query(req, "pause"), DZ_LIT("yes")))
-            dz_sleep(60000); /* until the client goes away or the server stops */
+            while (!dz_req_gone(req) && dz_sleep(5) == 0)
+                continue;
     }
 }
 
