@@ -43,8 +43,9 @@ DZ_API void dz_files_options_init(dz_files_options *options);
 DZ_API dz_route *dz_static(dz_app *app, const char *prefix, const char *root,
                            const dz_files_options *options);
 
-/* A folder for dz_send_file. -errno, DZ_E_NOMEM, DZ_E_INVALID. The folder is any thread's to use;
- * close it after the app has ended. */
+/* A folder for dz_send_file. -errno, DZ_E_NOMEM, DZ_E_INVALID. The folder is any thread's to use.
+ * Close it after the last request and before the app is freed: in dz_on_stop, or after dz_app_wait.
+ */
 DZ_API int dz_files_open(dz_files **files, const char *root, const dz_files_options *options);
 DZ_API void dz_files_close(dz_files *files); /* NULL is fine */
 

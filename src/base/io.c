@@ -17,8 +17,3 @@ ssize_t dz_sendmsg(int fd, const struct msghdr *message)
 {
     return syscall(SYS_sendmsg, fd, message, MSG_NOSIGNAL);
 }
-
-ssize_t dz_sendmsg_more(int fd, const struct msghdr *message)
-{
-    return syscall(SYS_sendmsg, fd, message, MSG_NOSIGNAL | MSG_MORE);
-}

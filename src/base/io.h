@@ -12,7 +12,5 @@
 ssize_t dz_recv(int fd, void *out, size_t size);
 ssize_t dz_send(int fd, const void *bytes, size_t size);
 ssize_t dz_sendmsg(int fd, const struct msghdr *message);
-/* The same, with more to follow at once: TCP need not send a short segment. */
-ssize_t dz_sendmsg_more(int fd, const struct msghdr *message);
 
 #endif

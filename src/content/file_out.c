@@ -12,16 +12,17 @@
 #include <unistd.h>
 
 /* sendfile(2) waits for the disk when a page is not in memory, and it runs on the loop. So the loop
- * looks first, with reads of one byte that do not wait (RWF_NOWAIT), one for each PROBE bytes:
- * pages come and go in groups at least that large, so a few tell for all. What is missing is read
- * by a disk thread; meanwhile the connection writes nothing, and the loop goes on with others.
+ * looks first, with reads of one byte that do not wait (RWF_NOWAIT), one for each PROBE bytes and at
+ * the end: pages come in groups of about that size, because the kernel reads ahead, so a few tell
+ * for all. What is missing is read by a disk thread; meanwhile the connection writes nothing, and
+ * the loop goes on with others.
  *
  *              probe: missing              job done, on the loop
  *   sending ────────────────────> fetching ──────────────────────> sending
  *      └───────── release ──────────┴──> freed by whichever of the two is over last
  */
 
-enum { PROBE = 64 << 10, FETCH = 1 << 20, READ_STEP = 16 << 10 };
+enum { PROBE = 128 << 10, FETCH = 1 << 20, READ_STEP = 16 << 10 };
 
 typedef struct file_out {
     dz_out_file file;
@@ -40,7 +41,7 @@ bool dz_file_in_memory(int fd, uint64_t offset, size_t len)
 {
     char byte;
     struct iovec piece = {&byte, 1};
-    for (size_t at = 0; at < len; at += PROBE)
+    for (size_t at = 0; at + PROBE < len; at += PROBE)
         if (preadv2(fd, &piece, 1, (off_t)(offset + at), RWF_NOWAIT) < 0 && errno == EAGAIN)
             return false;
     return preadv2(fd, &piece, 1, (off_t)(offset + len - 1), RWF_NOWAIT) >= 0 || errno != EAGAIN;

@@ -192,7 +192,7 @@ dz_route *dz_static(dz_app *app, const char *prefix, const char *root,
         return NULL;
     dz_files *files;
     int rc = dz_files_open(&files, root, options);
-    if (rc < 0) {
+    if (!files) {
         dz_core_fail_build(app->core, root, rc);
         return NULL;
     }

@@ -84,17 +84,15 @@ static void consume(dz_conn *conn, size_t written)
     }
 }
 
-/* The pieces in memory before the next one in a file; *file tells that there is one. */
-static int gather(const dz_conn *conn, struct iovec *pieces, bool *file)
+/* The pieces in memory, up to the first in a file. That does not wait for it (MSG_MORE): a head and
+ * a file's pages in one segment cost twice the CPU time (bench/static.py, tcp_nopush). */
+static int gather(const dz_conn *conn, struct iovec *pieces)
 {
     int count = 0;
-    *file = false;
     for (dz_list *link = conn->out.next; link != &conn->out && count < GATHER; link = link->next) {
         const dz_out *out = DZ_CONTAINER(link, dz_out, link);
-        if (out->file) {
-            *file = true;
+        if (out->file)
             break;
-        }
         pieces[count++] =
             (struct iovec){.iov_base = (void *)(uintptr_t)out->ptr, .iov_len = out->len};
     }
@@ -125,10 +123,9 @@ static ssize_t write_once(dz_conn *conn)
     if (first->link.next == &conn->out)
         return dz_send(conn->watch.fd, first->ptr, first->len);
     struct iovec pieces[GATHER];
-    bool file;
-    int count = gather(conn, pieces, &file);
+    int count = gather(conn, pieces);
     struct msghdr message = {.msg_iov = pieces, .msg_iovlen = (size_t)count};
-    return file ? dz_sendmsg_more(conn->watch.fd, &message) : dz_sendmsg(conn->watch.fd, &message);
+    return dz_sendmsg(conn->watch.fd, &message);
 }
 
 /* Whether a connection that sends a file has had its turn. */

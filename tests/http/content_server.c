@@ -295,6 +295,12 @@ static int start(dz_app *app, void *unused)
     return dz_files_open(&private_files, root, NULL);
 }
 
+static void stop(dz_app *app, void *unused)
+{
+    (void)app, (void)unused;
+    dz_files_close(private_files);
+}
+
 int main(int argc, char **argv)
 {
     dz_app *app = dz_app_new();
@@ -327,7 +333,6 @@ int main(int argc, char **argv)
     dz_get(z, "/tagstream", tagged_stream);
     dz_get(z, "/events", events);
     dz_on_start(app, start);
-    int rc = dz_run(app, argc, argv);
-    dz_files_close(private_files);
-    return rc;
+    dz_on_stop(app, stop);
+    return dz_run(app, argc, argv);
 }

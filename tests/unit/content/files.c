@@ -285,19 +285,20 @@ static void a_disk_that_fails_ends_the_connection(void **state)
 static void without_openat2_links_are_not_followed(void **state)
 {
     (void)state;
-    dz_files *files = DZ_CONTAINER(app->core->parts.next, dz_files, part);
-    assert_false(files->walk);
     assert_reply(ask(port, GET("/link.txt")), 200, "small");
     assert_reply(ask(port, GET("/dirlink/deep.txt")), 200, "deep");
-    files->walk = true;
-    assert_reply(ask(port, GET("/small.txt")), 200, "small");
-    assert_reply(ask(port, GET("/dir/deep.txt")), 200, "deep");
-    assert_status(ask(port, GET("/link.txt")), 404);
-    assert_status(ask(port, GET("/dirlink/deep.txt")), 404);
-    assert_status(ask(port, GET("/dir/missing/deep.txt")), 404);
-    assert_status(ask(port, GET("/small.txt/x")), 404);
-    assert_status(ask(port, GET("/dir")), 301);
-    files->walk = false;
+    dz_app *old = dz_app_new();
+    assert_non_null(dz_static(old, "/", folder, NULL));
+    DZ_CONTAINER(old->core->parts.next, dz_files, part)->walk = true;
+    unsigned at = serve(old);
+    assert_reply(ask(at, GET("/small.txt")), 200, "small");
+    assert_reply(ask(at, GET("/dir/deep.txt")), 200, "deep");
+    assert_status(ask(at, GET("/link.txt")), 404);
+    assert_status(ask(at, GET("/dirlink/deep.txt")), 404);
+    assert_status(ask(at, GET("/dir/missing/deep.txt")), 404);
+    assert_status(ask(at, GET("/small.txt/x")), 404);
+    assert_status(ask(at, GET("/dir")), 301);
+    serve_end(old);
 }
 
 static void options_that_can_t_be_are_refused(void **state)
