@@ -4,6 +4,8 @@
 
 #include <donmaz/app.h>
 #include <donmaz/buf.h>
+#include <donmaz/compress.h>
+#include <donmaz/conditional.h>
 #include <donmaz/csv.h>
 #include <donmaz/error.h>
 #include <donmaz/http.h>
@@ -16,6 +18,7 @@
 #include <donmaz/response.h>
 #include <donmaz/shed.h>
 #include <donmaz/slice.h>
+#include <donmaz/static.h>
 #include <donmaz/utf8.h>
 
 #endif

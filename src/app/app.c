@@ -75,6 +75,7 @@ dz_app *dz_app_new(void)
     dz_list_init(&app->link);
     dz_list_init(&core->routes);
     dz_list_init(&core->groups);
+    dz_list_init(&core->parts);
     core->router = router;
     core->listen_fd = core->adopt_fd = -1;
     dz_spread_init(&core->spread);
@@ -98,6 +99,10 @@ void dz_app_free(dz_app *app)
     if (!app || app->parent)
         return;
     dz_core *core = app->core;
+    for (dz_list *link; (link = dz_list_shift(&core->parts));) {
+        dz_part *part = DZ_CONTAINER(link, dz_part, link);
+        part->free(part);
+    }
     /* Workers first: one may still be waking the loop that it gave a handler back to. */
     dz_pool_free(core->medium);
     dz_pool_free(core->heavy);
@@ -126,7 +131,7 @@ void dz_app_free(dz_app *app)
     free_view(app);
 }
 
-static void fail_build(dz_core *core, const char *what, int code)
+void dz_core_fail_build(dz_core *core, const char *what, int code)
 {
     if (core->build_error)
         return;
@@ -140,7 +145,7 @@ void dz_use(dz_app *app, dz_handler *middleware)
         return;
     dz_handler **list = realloc(app->middleware, (app->middleware_count + 1) * sizeof *list);
     if (!list) {
-        fail_build(app->core, "dz_use", DZ_E_NOMEM);
+        dz_core_fail_build(app->core, "dz_use", DZ_E_NOMEM);
         return;
     }
     app->middleware = list;
@@ -184,7 +189,7 @@ dz_app *dz_group(dz_app *app, const char *prefix)
     const char *above = app->prefix ? app->prefix : "";
     if (!group || asprintf(&group->prefix, "%s%s", above, prefix) < 0) {
         free(group);
-        fail_build(app->core, prefix, DZ_E_NOMEM);
+        dz_core_fail_build(app->core, prefix, DZ_E_NOMEM);
         return NULL;
     }
     size_t len = strlen(group->prefix);
@@ -222,7 +227,7 @@ static dz_route *add_route(dz_app *app, unsigned method, const char *pattern, dz
     dz_list_push(&core->routes, &route->link);
     return route;
 fail:
-    fail_build(core, pattern, rc);
+    dz_core_fail_build(core, pattern, rc);
     if (route) {
         free(route->label);
         free(route->chain);
@@ -267,7 +272,7 @@ dz_route *dz_route_use(dz_route *route, dz_handler *middleware)
         return NULL;
     dz_handler **chain = realloc(route->chain, (route->chain_len + 1) * sizeof *chain);
     if (!chain) {
-        fail_build(route->core, route->label, DZ_E_NOMEM);
+        dz_core_fail_build(route->core, route->label, DZ_E_NOMEM);
         return route;
     }
     chain[route->chain_len] = chain[route->chain_len - 1];

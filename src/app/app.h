@@ -33,6 +33,12 @@ typedef struct dz_user_option {
 
 typedef struct dz_shedding dz_shedding;
 
+/* What a layer above the app keeps with it; freed first, before pools and loops. */
+typedef struct dz_part {
+    dz_list link;
+    void (*free)(struct dz_part *part);
+} dz_part;
+
 /* What all groups of an app share. */
 typedef struct dz_core {
     dz_settings settings;
@@ -41,8 +47,10 @@ typedef struct dz_core {
     dz_slice shed_text;           /* .ptr NULL: rendered like other errors */
     dz_user_option *user_options; /* newest first */
     dz_router *router;
-    dz_list routes; /* dz_route.link */
-    dz_list groups; /* dz_app.link */
+    dz_list routes;                   /* dz_route.link */
+    dz_list groups;                   /* dz_app.link */
+    dz_list parts;                    /* dz_part.link */
+    struct dz_compressor *compressor; /* dz_use_compress's; a part, too */
     dz_route not_found, not_allowed, options, overloaded;
     const char *build_error; /* the first route that could not be added, and why */
     int build_error_code;
@@ -91,6 +99,9 @@ static inline dz_call *dz_call_of(const dz_request *req)
 {
     return req->app;
 }
+
+/* app.c: makes dz_run refuse to start and say that `what` (which must outlive the app) failed. */
+void dz_core_fail_build(dz_core *core, const char *what, int code);
 
 /* dispatch.c */
 void dz_dispatch_start(void *context, dz_request *req);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A handler that overflows its stack touches the guard page below it. The signal's own stack (see
+/* A handler that overflows its stack touches the guard below it. The signal's own stack (see
  * thread.c) is where this runs; only async-signal-safe calls are allowed. */
 
 static size_t append(char *text, size_t at, size_t room, const char *more)
@@ -34,8 +34,7 @@ static void on_fault(int signal, siginfo_t *info, void *context)
     (void)context;
     const dz_fiber *fiber = dz_fiber_current();
     const char *at = info->si_addr;
-    long page = sysconf(_SC_PAGESIZE);
-    if (fiber && at < fiber->stack && at >= fiber->stack - page)
+    if (fiber && at < fiber->stack && at >= fiber->stack - DZ_FIBER_GUARD)
         report(fiber);
     /* Again, now with the default action: a core dump at the faulting instruction. */
     struct sigaction plain = {.sa_handler = SIG_DFL};

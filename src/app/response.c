@@ -115,11 +115,7 @@ int dz_send_buf(dz_response *res, int status, const char *type, dz_buf *body)
     return rc;
 }
 
-int dz_send_borrowed(dz_response *res, int status, const char *type, dz_slice bytes)
-{
-    dz_buf body = dz_buf_borrow(bytes);
-    return dz_send_buf(res, status, type, &body);
-}
+enum { COPIED_ANYWAY = 16 << 10 }; /* dz_http_reply puts such a body behind the head */
 
 static bool lies_in(dz_slice part, dz_slice whole)
 {
@@ -128,15 +124,40 @@ static bool lies_in(dz_slice part, dz_slice whole)
            part.len <= whole.len - (at - start);
 }
 
-int dz_send_bytes(dz_response *res, int status, const char *type, dz_slice bytes)
+/* The request's head as received: it lies in the connection's input buffer, which is used again as
+ * soon as the handler has returned, perhaps before the response is written. */
+static dz_slice head_bytes(const dz_head *head)
 {
-    enum { SMALL = 16 << 10 }; /* dz_http_reply copies these anyway */
-    if (bytes.len <= SMALL || lies_in(bytes, dz_buf_slice(&res->req->body.whole)))
-        return dz_send_borrowed(res, status, type, bytes);
+    const char *start = head->method_text.ptr, *end = head->target.ptr + head->target.len;
+    if (head->header_count > 0) {
+        const dz_header *last = &head->headers[head->header_count - 1];
+        end = last->value.len > 0 ? last->value.ptr + last->value.len
+                                  : last->name.ptr + last->name.len;
+    }
+    return dz_slice_make(start, (size_t)(end - start));
+}
+
+static int send_copy(dz_response *res, int status, const char *type, dz_slice bytes)
+{
     dz_buf body;
     if (dz_buf_copy(&body, bytes) < 0)
         return DZ_E_NOMEM;
     return dz_send_buf(res, status, type, &body);
+}
+
+int dz_send_borrowed(dz_response *res, int status, const char *type, dz_slice bytes)
+{
+    if (bytes.len > COPIED_ANYWAY && lies_in(bytes, head_bytes(&res->req->head)))
+        return send_copy(res, status, type, bytes);
+    dz_buf body = dz_buf_borrow(bytes);
+    return dz_send_buf(res, status, type, &body);
+}
+
+int dz_send_bytes(dz_response *res, int status, const char *type, dz_slice bytes)
+{
+    if (bytes.len <= COPIED_ANYWAY || lies_in(bytes, dz_buf_slice(&res->req->body.whole)))
+        return dz_send_borrowed(res, status, type, bytes);
+    return send_copy(res, status, type, bytes);
 }
 
 int dz_send_text(dz_response *res, int status, const char *text)

@@ -39,6 +39,7 @@ struct dz_route {
     unsigned index;     /* among the routes that are guarded */
     dz_list link;
     struct dz_core *core;
+    void *data; /* of a handler that serves several routes */
 
     /* Learned; any loop writes, relaxed. */
     _Atomic int klass;  /* dz_route_class */

@@ -212,10 +212,13 @@ static void on_again(dz_loop *loop, dz_msg *msg)
     (void)loop;
     dz_conn *conn = DZ_CONTAINER(msg, dz_conn, again);
     conn->again_posted = false;
-    if (conn->state == DZ_CONN_CLOSED)
+    if (conn->state == DZ_CONN_CLOSED) {
         free_if_unused(conn);
-    else
-        dz_conn_advance(conn);
+        return;
+    }
+    if (conn->writable && !dz_list_empty(&conn->out) && !dz_conn_flush(conn))
+        return;
+    dz_conn_advance(conn);
 }
 
 /* All is written and no request will follow. */
@@ -430,6 +433,12 @@ static void flush_and_advance(dz_conn *conn)
     bool drained = dz_list_empty(&conn->out);
     if ((conn->close_after && drained) || (was_full && conn->out_bytes <= PIPELINE_OUT))
         dz_conn_advance(conn);
+}
+
+void dz_conn_go_on_writing(dz_conn *conn)
+{
+    conn->fetching = false;
+    flush_and_advance(conn);
 }
 
 static void on_flush(dz_loop *loop, dz_deferred *deferred)

@@ -60,6 +60,7 @@ struct dz_conn {
     bool must_linger;        /* the client may still send: closing at once could reset the reply */
     bool fresh;              /* no request was complete yet */
     bool again_posted;
+    bool fetching; /* the next bytes of output are on their way from a disk */
     /* Input not yet used is in[in_start..in_end). */
     char *in;
     uint32_t in_start, in_end, in_cap;

@@ -4,11 +4,17 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 /* Pieces that one sendmsg takes together. */
-enum { GATHER = 64 };
+enum {
+    GATHER = 64,
+    FILE_STEP = 256 << 10, /* bytes of a file that one sendfile takes */
+    FILE_TICK =
+        1 << 20, /* and one connection in a tick, so that a fast reader can't hold the loop */
+};
 static const uint64_t RETRY_NS = 20 * DZ_MS;
 
 dz_out *dz_out_copy(dz_slice bytes)
@@ -23,12 +29,19 @@ dz_out *dz_out_copy(dz_slice bytes)
     return out;
 }
 
+void dz_out_dispose(dz_out *out)
+{
+    dz_buf_release(&out->owner);
+    if (out->file && --out->file->pieces == 0)
+        out->file->release(out->file);
+    if (out->on_heap)
+        free(out);
+}
+
 void dz_out_release(dz_out *out)
 {
     dz_request *req = out->req;
-    dz_buf_release(&out->owner);
-    if (out->on_heap)
-        free(out);
+    dz_out_dispose(out);
     if (req) {
         req->out_pending--;
         dz_request_release(req);
@@ -58,7 +71,10 @@ static void consume(dz_conn *conn, size_t written)
     while (!dz_list_empty(&conn->out)) {
         dz_out *out = DZ_CONTAINER(conn->out.next, dz_out, link);
         if (written < out->len) {
-            out->ptr += written;
+            if (out->file)
+                out->offset += written;
+            else
+                out->ptr += written;
             out->len -= written;
             return;
         }
@@ -68,27 +84,57 @@ static void consume(dz_conn *conn, size_t written)
     }
 }
 
+/* The pieces in memory, up to the first in a file. That does not wait for it (MSG_MORE): a head and
+ * a file's pages in one segment cost twice the CPU time (bench/static.py, tcp_nopush). */
 static int gather(const dz_conn *conn, struct iovec *pieces)
 {
     int count = 0;
     for (dz_list *link = conn->out.next; link != &conn->out && count < GATHER; link = link->next) {
         const dz_out *out = DZ_CONTAINER(link, dz_out, link);
+        if (out->file)
+            break;
         pieces[count++] =
             (struct iovec){.iov_base = (void *)(uintptr_t)out->ptr, .iov_len = out->len};
     }
     return count;
 }
 
+static ssize_t write_file(dz_conn *conn, const dz_out *out)
+{
+    size_t len = out->len < FILE_STEP ? out->len : FILE_STEP;
+    if (!out->file->ready(out->file, conn, out->offset, len)) {
+        conn->fetching = true;
+        return 0;
+    }
+    off_t at = (off_t)out->offset;
+    ssize_t written = sendfile(conn->watch.fd, out->file->fd, &at, len);
+    if (written != 0)
+        return written;
+    errno = ENODATA; /* the file was cut off: the length promised can't be kept */
+    return -1;
+}
+
 /* As much as one system call takes. */
 static ssize_t write_once(dz_conn *conn)
 {
     const dz_out *first = DZ_CONTAINER(conn->out.next, dz_out, link);
+    if (first->file)
+        return write_file(conn, first);
     if (first->link.next == &conn->out)
         return dz_send(conn->watch.fd, first->ptr, first->len);
     struct iovec pieces[GATHER];
     int count = gather(conn, pieces);
     struct msghdr message = {.msg_iov = pieces, .msg_iovlen = (size_t)count};
     return dz_sendmsg(conn->watch.fd, &message);
+}
+
+/* Whether a connection that sends a file has had its turn. */
+static bool had_its_turn(dz_conn *conn, size_t written)
+{
+    if (written < FILE_TICK)
+        return false;
+    dz_conn_later(conn);
+    return true;
 }
 
 static void wake_writer(dz_conn *conn)
@@ -106,7 +152,10 @@ bool dz_conn_flush(dz_conn *conn)
     dz_defer_cancel(conn->home->loop, &conn->flush);
     if (conn->state == DZ_CONN_CLOSED)
         return false;
-    while (conn->writable && !dz_list_empty(&conn->out)) {
+    size_t from_files = 0;
+    while (conn->writable && !conn->fetching && !dz_list_empty(&conn->out) &&
+           !had_its_turn(conn, from_files)) {
+        bool file = DZ_CONTAINER(conn->out.next, dz_out, link)->file != NULL;
         ssize_t written = write_once(conn);
         if (written >= 0) {
             dz_server_loop *home = conn->home;
@@ -115,6 +164,7 @@ bool dz_conn_flush(dz_conn *conn)
                                       (uint64_t)written,
                                   memory_order_relaxed);
             conn->write_deadline = UINT64_MAX;
+            from_files += file ? (size_t)written : 0;
             consume(conn, (size_t)written);
         } else if (errno == EAGAIN) {
             conn->writable = false;

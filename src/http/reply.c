@@ -26,6 +26,8 @@ static void queue_reply(dz_request *req)
     dz_conn *conn = req->conn;
     if (conn->state == DZ_CONN_CLOSED) {
         dz_buf_release(&req->out_body.owner);
+        for (dz_list *link; (link = dz_list_shift(&req->out_more));)
+            dz_out_dispose(DZ_CONTAINER(link, dz_out, link));
         return;
     }
     if (req->res.close_after)
@@ -35,6 +37,8 @@ static void queue_reply(dz_request *req)
         dz_conn_queue(conn, &req->out_body);
     else
         dz_buf_release(&req->out_body.owner);
+    for (dz_list *link; (link = dz_list_shift(&req->out_more));)
+        dz_conn_queue(conn, DZ_CONTAINER(link, dz_out, link));
 }
 
 static void on_reply(dz_loop *loop, dz_msg *msg)
@@ -83,19 +87,61 @@ static int write_head(dz_request *req, dz_body_kind kind, uint64_t length, size_
     return 0;
 }
 
-/* Makes the pieces of a whole response. */
-static int prepare_reply(dz_request *req, dz_buf *body)
+/* Gives what is ready in the request to the connection. */
+static void hand_over(dz_request *req)
+{
+    req->res.state = DZ_RESPONSE_COMPLETE;
+    if (dz_loop_pin(req->loop)) {
+        queue_reply(req);
+        dz_loop_unpin(req->loop);
+    } else {
+        req->msg.fn = on_reply;
+        dz_loop_post(req->loop, &req->msg);
+    }
+}
+
+/* Lets the layer above have its say, once. As dz_http_prepare. */
+static int prepare(dz_request *req, dz_buf *body, bool stream)
+{
+    dz_http_prepare *fn = req->res.prepare;
+    req->res.prepare = NULL;
+    return fn ? fn(req, body, stream) : 0;
+}
+
+int dz_http_reply_pieces(dz_request *req, uint64_t length, dz_list *pieces)
 {
     dz_response *res = &req->res;
     if (res->state != DZ_RESPONSE_OPEN)
         return DZ_E_STATE;
+    char *text;
+    size_t len;
+    bool never = dz_status_bodiless(res->status);
+    int rc = write_head(req, never ? DZ_BODY_NONE : DZ_BODY_LENGTH, length, 0, &text, &len);
+    if (rc < 0)
+        return rc;
+    req->out_head = (dz_out){.ptr = text, .len = len, .req = req};
+    req->out_body = (dz_out){.req = req};
+    for (dz_list *link; (link = dz_list_shift(pieces));) {
+        dz_list_push(&req->out_more, link);
+        res->sent += DZ_CONTAINER(link, dz_out, link)->len;
+    }
+    hand_over(req);
+    return 0;
+}
+
+/* Makes the pieces of a whole response. */
+static int make_reply(dz_request *req, dz_buf *body)
+{
+    dz_response *res = &req->res;
     dz_slice bytes = body ? dz_buf_slice(body) : (dz_slice){0};
     bool never = dz_status_bodiless(res->status);
     bool dropped = never || req->head.method == DZ_HEAD;
     size_t inside = !dropped && bytes.len <= INLINE_BODY ? bytes.len : 0;
     char *text;
     size_t len;
-    int rc = write_head(req, never ? DZ_BODY_NONE : DZ_BODY_LENGTH, bytes.len, inside, &text, &len);
+    bool length = !never && !res->no_length;
+    int rc =
+        write_head(req, length ? DZ_BODY_LENGTH : DZ_BODY_NONE, bytes.len, inside, &text, &len);
     if (rc < 0)
         return rc;
     if (inside > 0)
@@ -109,31 +155,33 @@ static int prepare_reply(dz_request *req, dz_buf *body)
         req->out_body.owner = *body;
         *body = (dz_buf){0};
     }
-    res->state = DZ_RESPONSE_COMPLETE;
     res->sent = dropped ? 0 : bytes.len;
     return 0;
 }
 
 int dz_http_reply_here(dz_request *req, dz_buf *body)
 {
-    int rc = prepare_reply(req, body);
-    if (rc == 0)
-        queue_reply(req);
-    return rc;
+    if (req->res.state != DZ_RESPONSE_OPEN)
+        return DZ_E_STATE;
+    int rc = make_reply(req, body);
+    if (rc < 0)
+        return rc;
+    req->res.state = DZ_RESPONSE_COMPLETE;
+    queue_reply(req);
+    return 0;
 }
 
 int dz_http_reply(dz_request *req, dz_buf *body)
 {
-    int rc = prepare_reply(req, body);
+    if (req->res.state != DZ_RESPONSE_OPEN)
+        return DZ_E_STATE;
+    int rc = prepare(req, body, false);
+    if (rc != 0)
+        return rc < 0 ? rc : 0;
+    rc = make_reply(req, body);
     if (rc < 0)
         return rc;
-    if (dz_loop_pin(req->loop)) {
-        queue_reply(req);
-        dz_loop_unpin(req->loop);
-    } else {
-        req->msg.fn = on_reply;
-        dz_loop_post(req->loop, &req->msg);
-    }
+    hand_over(req);
     return 0;
 }
 
@@ -186,6 +234,9 @@ int dz_http_stream(dz_request *req, uint64_t length)
     dz_response *res = &req->res;
     if (res->state != DZ_RESPONSE_OPEN)
         return DZ_E_STATE;
+    int rc = prepare(req, NULL, true);
+    if (rc != 0)
+        return rc < 0 ? rc : 0;
     dz_body_kind kind = DZ_BODY_LENGTH;
     if (dz_status_bodiless(res->status)) {
         kind = DZ_BODY_NONE;
@@ -196,7 +247,7 @@ int dz_http_stream(dz_request *req, uint64_t length)
     }
     char *text;
     size_t len;
-    int rc = write_head(req, kind, length, 0, &text, &len);
+    rc = write_head(req, kind, length, 0, &text, &len);
     if (rc < 0)
         return rc;
     dz_out *piece = dz_out_copy(dz_slice_make(text, len));
@@ -216,6 +267,15 @@ int dz_http_write(dz_request *req, dz_slice bytes)
     if (res->broken)
         return DZ_E_NOMEM;
     if (bytes.len == 0 || res->bodiless)
+        return 0;
+    return res->encoder ? res->encoder->write(res->encoder, req, bytes, false)
+                        : dz_http_write_encoded(req, bytes);
+}
+
+int dz_http_write_encoded(dz_request *req, dz_slice bytes)
+{
+    dz_response *res = &req->res;
+    if (bytes.len == 0)
         return 0;
     res->sent += bytes.len;
     if (!res->chunked)
@@ -250,6 +310,12 @@ int dz_http_end(dz_request *req)
     if (res->state != DZ_RESPONSE_STREAMING)
         return DZ_E_STATE;
     int rc = res->broken ? DZ_E_NOMEM : 0;
+    if (res->encoder) {
+        if (rc == 0 && !res->bodiless)
+            rc = res->encoder->write(res->encoder, req, (dz_slice){0}, true);
+        res->encoder->release(res->encoder);
+        res->encoder = NULL;
+    }
     if (rc == 0 && res->chunked && !res->bodiless)
         rc = send_piece(req, dz_out_copy(DZ_LIT(DZ_CHUNK_LAST)));
     if (rc == 0) {

@@ -25,6 +25,7 @@ dz_request *dz_request_new(dz_conn *conn)
     req->conn = conn;
     req->loop = home->loop;
     req->res.req = req;
+    dz_list_init(&req->out_more);
     req->head.headers =
         dz_arena_alloc(&req->arena, home->server->options.head.headers_max * sizeof(dz_header));
     if (!req->head.headers) {

@@ -20,14 +20,31 @@
 
 typedef struct dz_conn dz_conn;
 
-/* A piece of output. The bytes belong to the request that queued it, or to `owner`. */
+/* A file that the kernel sends pieces of (sendfile). Its pieces are counted by whoever makes them,
+ * before they are queued. */
+typedef struct dz_out_file dz_out_file;
+struct dz_out_file {
+    int fd;
+    unsigned pieces; /* not yet written or dropped */
+    /* On the loop, before bytes [offset, offset + len) are sent. False: they would have to come
+     * from a disk; the file has begun to fetch them, and calls dz_conn_go_on_writing on the loop
+     * when they are in memory, unless it was released meanwhile. */
+    bool (*ready)(dz_out_file *file, dz_conn *conn, uint64_t offset, size_t len);
+    /* The last piece was written or dropped. On the loop. */
+    void (*release)(dz_out_file *file);
+};
+
+/* A piece of output. The bytes belong to the request that queued it, or to `owner`, or lie in
+ * `file`. */
 typedef struct dz_out {
     dz_list link;
     const char *ptr;
     size_t len;
-    dz_buf owner;    /* released when written */
-    dz_request *req; /* whose it is; NULL for none */
-    bool on_heap;    /* free() it when written */
+    dz_out_file *file; /* NULL: in memory at ptr */
+    uint64_t offset;   /* in the file */
+    dz_buf owner;      /* released when written */
+    dz_request *req;   /* whose it is; NULL for none */
+    bool on_heap;      /* free() it when written */
 } dz_out;
 
 enum dz_body_state {
@@ -58,6 +75,19 @@ enum dz_response_state {
     DZ_RESPONSE_COMPLETE,  /* handed to the connection whole */
 };
 
+/* Called in the handler when its response is about to be sent: may change the status, the header
+ * fields and the body (NULL: none, or a stream), and may park. Returns 0; 1 when it has answered
+ * instead; or an error, and nothing is sent. */
+typedef int dz_http_prepare(dz_request *req, dz_buf *body, bool stream);
+
+/* What the pieces of a stream go through, in the handler. Released before the stream's end. */
+typedef struct dz_encoder dz_encoder;
+struct dz_encoder {
+    /* Passes on what becomes of `bytes` with dz_http_write_encoded; `last`: all that is left. */
+    int (*write)(dz_encoder *encoder, dz_request *req, dz_slice bytes, bool last);
+    void (*release)(dz_encoder *encoder);
+};
+
 struct dz_response {
     dz_request *req;
     enum dz_response_state state;
@@ -69,7 +99,12 @@ struct dz_response {
     bool close_after; /* the connection ends with this response */
     bool bodiless;    /* HEAD, 204, 304: body bytes are dropped */
     bool broken;      /* a piece of the stream was lost: it must not look complete */
+    bool no_length;   /* to HEAD: how long the body would be is not known */
     uint64_t sent;    /* body bytes */
+    /* The layer above's last word, when a response is about to be sent: see dz_http_prepare. */
+    dz_http_prepare *prepare;
+    unsigned prepare_flags;
+    dz_encoder *encoder; /* what a stream's pieces go through; NULL: nothing */
 };
 
 struct dz_request {
@@ -94,8 +129,9 @@ struct dz_request {
     unsigned out_pending; /* pieces of output not yet written */
     dz_msg msg;           /* carries a finished response to the loop */
     dz_out out_head, out_body;
-    dz_list link; /* in the loop's free requests */
-    char first[]; /* the arena's first block */
+    dz_list out_more; /* dz_out */
+    dz_list link;     /* in the loop's free requests */
+    char first[];     /* the arena's first block */
 };
 
 /* --- used by handlers, on any thread --- */
@@ -107,12 +143,18 @@ int dz_http_reply(dz_request *req, dz_buf *body);
 /* The same on the loop, outside of a handler. */
 int dz_http_reply_here(dz_request *req, dz_buf *body);
 
+/* As dz_http_reply with the body in pieces (a list of dz_out, which is empty afterwards) of
+ * `length` bytes in all. They must live as long as the request. After an error they are still the
+ * caller's. Does not call res->prepare. */
+int dz_http_reply_pieces(dz_request *req, uint64_t length, dz_list *pieces);
+
 /* Sends the head now, and the body by dz_http_write. `length` UINT64_MAX: not known. */
 int dz_http_stream(dz_request *req, uint64_t length);
 
 /* Sends a piece of the body; parks while the client reads too slowly. `bytes` may be reused after.
  * DZ_E_CLOSED: the client is gone. */
 int dz_http_write(dz_request *req, dz_slice bytes);
+int dz_http_write_encoded(dz_request *req, dz_slice bytes); /* for a dz_encoder */
 int dz_http_end(dz_request *req);
 
 /* Reads the whole body into req->body.whole; parks until it is there. */
@@ -128,6 +170,12 @@ ssize_t dz_http_read(dz_request *req, void *out, size_t cap);
 
 /* The socket, -1 when it is closed; only on the loop or while it is pinned. */
 int dz_conn_fd(const dz_conn *conn);
+
+/* On the loop: a file's bytes are in memory (see dz_out_file). */
+void dz_conn_go_on_writing(dz_conn *conn);
+
+/* What a piece refers to that was never queued. */
+void dz_out_dispose(dz_out *out);
 
 /* The handler has returned; its fiber is off the request. */
 void dz_http_finish(dz_request *req);

@@ -15,24 +15,25 @@ static size_t page_size(void)
 
 /* A fiber and its stack are one mapping:
  *
- *     | guard page | stack, grows down ........ | dz_fiber |
+ *     | guard | stack, grows down ........ | dz_fiber |
  *
- * An overflow hits the guard page and not another fiber's stack; see app/fault.c for the report. */
+ * An overflow hits the guard and not another fiber's stack; see app/fault.c for the report. The
+ * guard is address space alone: no memory, and no mapping more than one page would take. */
 static dz_fiber *map_fiber(size_t stack_size)
 {
     size_t page = page_size();
-    size_t size = (stack_size + sizeof(dz_fiber) + 2 * page - 1) / page * page;
+    size_t size = (DZ_FIBER_GUARD + stack_size + sizeof(dz_fiber) + page - 1) / page * page;
     char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (memory == MAP_FAILED)
         return NULL;
-    if (mprotect(memory, page, PROT_NONE) < 0) {
+    if (mprotect(memory, DZ_FIBER_GUARD, PROT_NONE) < 0) {
         munmap(memory, size);
         return NULL;
     }
-    size_t room = (size - page - sizeof(dz_fiber)) & ~(size_t)63;
-    dz_fiber *fiber = (dz_fiber *)(void *)(memory + page + room);
-    fiber->stack = memory + page;
+    size_t room = (size - DZ_FIBER_GUARD - sizeof(dz_fiber)) & ~(size_t)63;
+    dz_fiber *fiber = (dz_fiber *)(void *)(memory + DZ_FIBER_GUARD + room);
+    fiber->stack = memory + DZ_FIBER_GUARD;
     fiber->stack_size = room;
     return fiber;
 }
@@ -49,7 +50,7 @@ void dz_fiber_destroy(dz_fiber *fiber)
     VALGRIND_STACK_DEREGISTER(fiber->valgrind_stack);
 #endif
     size_t page = page_size();
-    char *memory = fiber->stack - page;
+    char *memory = fiber->stack - DZ_FIBER_GUARD;
     size_t end = (size_t)((char *)(fiber + 1) - memory);
     munmap(memory, (end + page - 1) / page * page);
 }

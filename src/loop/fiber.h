@@ -29,11 +29,16 @@ typedef struct dz_fiber dz_fiber;
 typedef void dz_fiber_fn(dz_fiber *fiber);
 typedef void dz_fiber_after(dz_loop *loop, dz_fiber *fiber);
 
-enum { DZ_FIBER_TRACE = 16 };
+enum {
+    DZ_FIBER_TRACE = 16,
+    /* Bytes below a stack that no access may touch: more than any one frame should have, because a
+     * frame larger than the guard could step over it. A multiple of every page size Linux has. */
+    DZ_FIBER_GUARD = 128 << 10,
+};
 
 struct dz_fiber {
     dz_context context;
-    char *stack; /* lowest usable byte; the page below is the guard */
+    char *stack; /* lowest usable byte; below it is the guard */
     size_t stack_size;
     dz_list link; /* in the loop's run queue, a pool's queue, or the list of free fibers */
     dz_loop *loop;

@@ -5,6 +5,7 @@
  *   any  /status/:code  that status without a body
  *   GET  /bytes/:n      n bytes 'x' in one piece, with Content-Length
  *   GET  /stream/:n     n bytes 'x' streamed in pieces of 16 KB
+ *   GET  /borrow        sends the request's own field X-Large without a copy
  *   GET  /split         tries to set a header that would split the response: "refused" or "split"
  *   POST /unread        answers "unread" without reading the body
  *   POST /read/:size    reads the body in pieces of that size; "N bytes, sum S"
@@ -94,6 +95,11 @@ static void stream(dz_request *req, dz_response *res)
         dz_end(res);
 }
 
+static void borrow(dz_request *req, dz_response *res)
+{
+    dz_send_borrowed(res, 200, "text/plain", dz_req_header(req, "X-Large"));
+}
+
 static void split(dz_request *req, dz_response *res)
 {
     (void)req;
@@ -135,6 +141,7 @@ int main(int argc, char **argv)
     dz_all(app, "/status/:code", status);
     dz_get(app, "/bytes/:n", bytes);
     dz_get(app, "/stream/:n", stream);
+    dz_get(app, "/borrow", borrow);
     dz_get(app, "/split", split);
     dz_post(app, "/unread", unread);
     dz_post(app, "/read/:size", read_pieces);

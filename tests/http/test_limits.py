@@ -155,5 +155,14 @@ class Times(unittest.TestCase):
             self.assertLess(sent, 100000)
 
 
+class LargeHeads(unittest.TestCase):
+    def test_a_part_of_a_large_head_can_be_the_body(self):
+        """The next request takes its buffer over while the reply may still be waiting."""
+        with wire.Server(PROGRAM, "--head-max", "128k") as server, server.connect() as c:
+            c.send(b"".join(get("/borrow", b"X-Large: " + letter * 40000) for letter in (b"a", b"b")))
+            for letter in (b"a", b"b"):
+                self.assertEqual(c.read_response().body, letter * 40000)
+
+
 if __name__ == "__main__":
     unittest.main()

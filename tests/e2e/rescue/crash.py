@@ -26,6 +26,7 @@ def crash(path, *args):
 class Overflow(unittest.TestCase):
     def test_the_route_is_named_and_the_process_ends_by_the_signal(self):
         for path, label in (("/overflow/7", "GET /overflow/:id"),
+                            ("/frame/7", "GET /frame/:id"),  # larger than a page: no stepping over
                             ("/worker/overflow", "GET /worker/overflow")):
             for size in ("32k", "1M"):
                 code, text = crash(path, "--stack-size", size)

@@ -5,6 +5,7 @@
  *   GET /forever          computes until the process ends
  *   GET /sleep/:ms        parks that long, then "slept"
  *   GET /overflow/:id     uses up its stack: on the loop
+ *   GET /frame/:id        the same with frames of 64 KiB, of which it touches the far end
  *   GET /worker/overflow  the same on a worker
  *   GET /segv             reads from a null pointer, which is no overflow */
 #include <donmaz.h>
@@ -82,6 +83,22 @@ static void overflow(dz_request *req, dz_response *res)
     dz_send_json(res, 200, "%d", descend(&depth));
 }
 
+__attribute__((noinline)) static int leap(volatile int *depth)
+{
+    volatile char room[64 << 10];
+    room[0] = (char)++*depth;
+    if (*depth < 0)
+        return 0;
+    return leap(depth) + room[0];
+}
+
+static void overflow_by_frames(dz_request *req, dz_response *res)
+{
+    (void)req;
+    volatile int depth = 0;
+    dz_send_json(res, 200, "%d", leap(&depth));
+}
+
 static void segv(dz_request *req, dz_response *res)
 {
     (void)req;
@@ -97,6 +114,7 @@ int main(int argc, char **argv)
     dz_get(app, "/forever", forever);
     dz_get(app, "/sleep/:ms", nap);
     dz_get(app, "/overflow/:id", overflow);
+    dz_get(app, "/frame/:id", overflow_by_frames);
     dz_blocking(dz_get(app, "/worker/overflow", overflow));
     dz_get(app, "/segv", segv);
     return dz_run(app, argc, argv);
