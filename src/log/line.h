@@ -16,6 +16,7 @@ typedef struct dz_redact {
 
 int dz_redact_init(dz_redact *redact, const char *const *rules, size_t count); /* DZ_E_NOMEM */
 void dz_redact_close(dz_redact *redact);
+bool dz_redact_spares_requests(const dz_redact *redact); /* request.c */
 
 typedef struct dz_line {
     char *at, *start;
@@ -38,6 +39,8 @@ void dz_line_init(dz_line *line, char *memory, size_t size, const char *msg,
 void dz_line_raw(dz_line *line, dz_slice text);
 
 void dz_line_field(dz_line *line, const dz_field *field);
+/* Ready-made members of the object, "a":1,"b":2; dropped when they do not fit. */
+void dz_line_members(dz_line *line, dz_slice members);
 void dz_line_text(dz_line *line, const char *name, dz_slice text);
 void dz_line_url(dz_line *line, const char *name, dz_slice url); /* redacts query parameters */
 void dz_line_uint(dz_line *line, const char *name, uint64_t number);
