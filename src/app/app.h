@@ -2,6 +2,7 @@
 #ifndef DZ_APP_APP_H
 #define DZ_APP_APP_H
 
+#include "app/meter.h"
 #include "app/route.h"
 #include "app/router.h"
 #include "http/server.h"
@@ -18,6 +19,9 @@ typedef struct dz_settings {
     uint64_t header_timeout_ns, idle_timeout_ns, body_timeout_ns, write_timeout_ns;
     uint64_t drain_timeout_ns;
     bool quiet, rescue_backtrace;
+    const char *log, *log_redact, *request_id_header, *admin;
+    uint64_t log_level;
+    bool log_block, log_query, request_log;
 } dz_settings;
 
 typedef struct dz_user_option {
@@ -39,6 +43,12 @@ typedef struct dz_core {
     dz_error_handler *on_error;
     dz_log_handler *on_log;
     void *log_context;
+    dz_logger *logger; /* NULL: none */
+    bool owns_logger;
+    dz_metrics *metrics;
+    struct dz_exposure *exposure; /* metrics.c */
+    dz_meter *meter;              /* from dz_app_start on */
+    char id_start[12];            /* of the ids made in this process, terminated */
     void *data;
     int (*on_start)(dz_app *, void *);
     void (*on_stop)(dz_app *, void *);
@@ -69,6 +79,11 @@ typedef struct dz_call {
     dz_core *core;
     dz_request *req;
     const dz_route *route;
+    const dz_route *matched; /* what the request is counted under */
+    dz_slice id;             /* empty: not asked for yet */
+    dz_slice bound;          /* members of its log lines, by dz_log_bind */
+    dz_slice child;          /* its id and those, as members; empty: not made yet */
+    bool rescued;
     dz_job job; /* when the handler runs on a worker */
     dz_route_match match;
 } dz_call;
@@ -85,6 +100,24 @@ void dz_dispatch_start(void *context, dz_request *req);
 void dz_core_log(dz_core *core, int level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void dz_core_warn_rescue(dz_core *core, const dz_route *route, const dz_fiber *fiber);
+
+/* logging.c: opens the logger that the settings ask for, unless the app has one. DZ_E_INVALID for a
+ * redaction list that can't be, -errno of the file. */
+int dz_core_open_log(dz_core *core);
+/* Waits for the log's lines to be written; before the process ends otherwise than by exit(). */
+void dz_core_flush_log(const dz_core *core, unsigned timeout_ms);
+
+/* request_log.c: for dz_service. */
+void dz_core_request_ended(void *context, dz_request *req);
+void dz_core_request_refused(void *context, int status);
+/* Begins the ids of this process. */
+void dz_core_start_ids(dz_core *core);
+
+/* metrics.c: makes the app's registry, whose text has all that is measured of it. DZ_E_NOMEM. */
+int dz_core_make_metrics(dz_core *core);
+void dz_core_free_metrics(dz_core *core);
+/* process.c: adds the figures of this process. */
+int dz_metrics_add_process(dz_metrics *metrics);
 
 /* error.c */
 void dz_core_render_error(dz_request *req, dz_response *res, int status, int error);

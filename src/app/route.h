@@ -33,6 +33,7 @@ struct dz_route {
     size_t chain_len;
     uint64_t body_max; /* 0: the app's */
     dz_route_rule rule;
+    size_t index; /* among those that are counted; see dz_meter */
     dz_list link;
     struct dz_core *core;
 
