@@ -197,6 +197,7 @@ typedef struct dz_log_request_info {
     bool rescued;
     bool aborted;         /* the client was gone before it had the whole response */
     dz_slice members;     /* ready-made JSON for the line: "user":"ada","n":1 */
+    uint64_t time_ms;     /* since 1970; 0: now */
     uint64_t bytes;       /* of the response body */
     uint64_t duration_ns; /* from the request's first byte to the response's last */
 } dz_log_request_info;

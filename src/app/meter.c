@@ -1,5 +1,7 @@
 #include "app/meter.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
 
 enum { RELAXED = memory_order_relaxed };
@@ -20,6 +22,7 @@ dz_meter *dz_meter_new(unsigned loops, size_t routes)
     for (unsigned i = 0; i < loops; i++) {
         atomic_init(&meter->by_loop[i].ended, 0);
         atomic_init(&meter->by_loop[i].aborted, 0);
+        meter->by_loop[i].epoch = meter->by_loop[i].epoch_until = 0;
     }
     return meter;
 }
@@ -44,6 +47,15 @@ void dz_meter_note(dz_meter *meter, unsigned loop, size_t route, int status, uin
     dz_route_meter *at = &meter->by_route[loop * meter->routes + route];
     dz_histogram_bump(&at->statuses[status_index(status)], 1);
     dz_histogram_put(&at->latency, ns);
+}
+
+uint64_t dz_meter_wall_clock(dz_loop_meter *loop, uint64_t now)
+{
+    if (now >= loop->epoch_until) {
+        loop->epoch = dz_clock(CLOCK_REALTIME) - dz_now();
+        loop->epoch_until = now + DZ_SEC;
+    }
+    return loop->epoch + now;
 }
 
 uint64_t dz_meter_count(const dz_meter *meter, size_t route, int status)

@@ -19,6 +19,7 @@ typedef struct dz_route_meter {
 
 typedef struct dz_loop_meter {
     _Alignas(64) _Atomic uint64_t ended, aborted;
+    uint64_t epoch, epoch_until; /* see dz_meter_wall_clock; ns */
 } dz_loop_meter;
 
 typedef struct dz_meter {
@@ -34,6 +35,10 @@ void dz_meter_free(dz_meter *meter);
 
 /* On the loop. */
 void dz_meter_note(dz_meter *meter, unsigned loop, size_t route, int status, uint64_t ns);
+
+/* On the loop: the time of day in ns at the monotonic `now`. Asks the clock once a second, in which
+ * its pace can be corrected by half a millisecond at most. */
+uint64_t dz_meter_wall_clock(dz_loop_meter *loop, uint64_t now);
 
 /* Over all loops. */
 uint64_t dz_meter_count(const dz_meter *meter, size_t route, int status);

@@ -141,19 +141,22 @@ static void log_request(dz_core *core, dz_request *req, dz_call *call, int statu
                         uint64_t ns)
 {
     const char *pattern = call->matched->pattern;
+    dz_loop_meter *loop = &core->meter->by_loop[req->loop->index];
     dz_slice url = req->head.path;
     if (core->settings.log_query && req->head.query.ptr)
         url.len = (size_t)(req->head.query.ptr + req->head.query.len - url.ptr);
-    dz_log_request(core->logger, &(dz_log_request_info){.id = dz_req_id(req),
-                                                        .method = req->head.method_text,
-                                                        .url = url,
-                                                        .route = dz_slice_of(pattern),
-                                                        .status = (uint16_t)status,
-                                                        .rescued = call->rescued,
-                                                        .aborted = aborted,
-                                                        .members = call->bound,
-                                                        .bytes = req->res.sent,
-                                                        .duration_ns = ns});
+    dz_log_request(core->logger, &(dz_log_request_info){
+                                     .id = dz_req_id(req),
+                                     .method = req->head.method_text,
+                                     .url = url,
+                                     .route = dz_slice_of(pattern),
+                                     .status = (uint16_t)status,
+                                     .rescued = call->rescued,
+                                     .aborted = aborted,
+                                     .members = call->bound,
+                                     .time_ms = dz_meter_wall_clock(loop, req->loop->now) / DZ_MS,
+                                     .bytes = req->res.sent,
+                                     .duration_ns = ns});
 }
 
 void dz_core_request_ended(void *context, dz_request *req)

@@ -5,6 +5,8 @@
 
 #include <donmaz/log.h>
 
+#include <string.h>
+
 enum { DZ_LINE_DEPTH = 8, DZ_LINE_PATH = 256, DZ_LINE_MIN = 1024 };
 
 /* The redaction list. */
@@ -50,6 +52,18 @@ dz_slice dz_line_finish(dz_line *line, const char *msg);
 
 /* Writes the digits of `number` and returns the end. At most 20. */
 char *dz_digits(char *to, uint64_t number);
+
+/* Which of the eight bytes JSON can't hold as they are (RFC 8259 7), or are not ASCII: any bit set
+ * in the result. Each test sets the high bit of a byte that matches; a false match above a true one
+ * is harmless, as it only sends the slow path there. */
+static inline uint64_t dz_special_bytes(uint64_t eight)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), high = ones * 0x80;
+    uint64_t quote = eight ^ (ones * '"');
+    uint64_t slash = eight ^ (ones * '\\');
+    uint64_t below_space = eight - ones * 0x20;
+    return (eight | below_space | (quote - ones) | (slash - ones)) & high;
+}
 
 /* Escapes text between two quotes into to[0..room), room >= 2; cuts (between characters) what does
  * not fit and sets *cut. Returns the end. */

@@ -11,10 +11,11 @@ bool dz_log_enabled(const dz_logger *logger, int level)
 }
 
 /* {"level":30,"time":1767225600000,"pid":71,"hostname":"a" */
-void dz_line_begin(dz_line *line, const dz_logger *logger, dz_ring *ring, int level)
+void dz_line_begin(dz_line *line, const dz_logger *logger, dz_ring *ring, int level, uint64_t ms)
 {
     char digits[24], *at = digits;
-    uint64_t ms = dz_clock(CLOCK_REALTIME) / DZ_MS;
+    if (ms == 0)
+        ms = dz_clock(CLOCK_REALTIME) / DZ_MS;
     at = dz_digits(at, (uint64_t)(level > 0 ? level : 0));
     dz_line_raw(line, DZ_LIT("{\"level\":"));
     dz_line_raw(line, dz_slice_make(digits, (size_t)(at - digits)));
@@ -69,7 +70,7 @@ static bool begin(dz_logger *logger, dz_ring **ring, dz_line *line, int level, c
         return false;
     }
     dz_line_init(line, (*ring)->line, logger->line_bytes, msg, &logger->redact);
-    dz_line_begin(line, logger, *ring, level);
+    dz_line_begin(line, logger, *ring, level, 0);
     return true;
 }
 

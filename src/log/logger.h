@@ -3,9 +3,12 @@
  * Threads put lines into rings of their own. The writer sleeps until someone puts the first line
  * into an empty logger, then naps a few milliseconds so that more can gather, then writes all:
  *
- *     ASLEEP --first line--> NAPPING --nap over, or a ring half full--> AWAKE (drains) --> ASLEEP
+ *     ASLEEP --first line--> NAPPING --nap over, or a ring half full--> AWAKE (drains)
+ *        ^                      ^ ---------- there were lines ---------------│ │
+ *        └────────────────────── there were none ──────────────────────────────┘
  *
- * So an idle logger wakes nobody, and a busy one costs a wake-up for each nap. */
+ * So an idle logger wakes nobody, and a busy one costs a wake-up for each nap, and the threads that
+ * log nothing at all. */
 #ifndef DZ_LOG_LOGGER_H
 #define DZ_LOG_LOGGER_H
 
@@ -18,7 +21,7 @@
 enum {
     DZ_LOGGERS_MAX = 8,
     DZ_LOG_HEAD = 640,
-    DZ_LOG_NAP_MS = 4,
+    DZ_LOG_NAP_MS = 7,
     DZ_LOG_BATCH = 256 << 10,
     DZ_LOG_DIRECT_MS = 100, /* a direct line waits so long for a slow reader */
 };
@@ -61,8 +64,8 @@ struct dz_logger {
 };
 
 /* writer.c */
-void dz_writer_wake(dz_logger *logger);          /* starts the thread when needed */
-void dz_writer_drain(dz_logger *logger);         /* on the calling thread */
+void dz_writer_wake(dz_logger *logger);  /* starts the thread when needed */
+bool dz_writer_drain(dz_logger *logger); /* on the calling thread; whether there was anything */
 void dz_writer_wait_for_room(dz_logger *logger); /* at most 100 ms */
 int dz_writer_flush(dz_logger *logger, unsigned timeout_ms);
 bool dz_writer_stop(dz_logger *logger); /* false: it hangs in the kernel, so leave the memory */
@@ -86,7 +89,8 @@ void dz_logger_set_direct(dz_logger *logger, bool direct);
 
 /* logger.c */
 void dz_logger_make_head(dz_logger *logger);
-void dz_line_begin(dz_line *line, const dz_logger *logger, dz_ring *ring, int level);
+/* `ms`: the line's time; 0: now. */
+void dz_line_begin(dz_line *line, const dz_logger *logger, dz_ring *ring, int level, uint64_t ms);
 
 /* rings.c: loggers that are open, for fork, exit and thread exit. */
 int dz_loggers_add(dz_logger *logger); /* sets id and slot; DZ_E_STATE when there are 8 */

@@ -37,19 +37,39 @@ static char *put_slice(char *at, dz_slice text)
     return mempcpy(at, text.ptr, text.len);
 }
 
+static bool is_special(char c)
+{
+    return (signed char)c < 0x20 || c == '"' || c == '\\';
+}
+
+/* Whether text stands in JSON as it is. The last eight bytes may be looked at twice. */
+static inline bool is_plain(dz_slice text)
+{
+    uint64_t eight, special = 0;
+    if (text.len < sizeof eight) {
+        for (size_t i = 0; i < text.len; i++)
+            special |= is_special(text.ptr[i]);
+        return !special;
+    }
+    size_t last = text.len - sizeof eight;
+    for (size_t at = 0; at < last; at += sizeof eight) {
+        memcpy(&eight, text.ptr + at, sizeof eight);
+        special |= dz_special_bytes(eight);
+    }
+    memcpy(&eight, text.ptr + last, sizeof eight);
+    return !(special | dz_special_bytes(eight));
+}
+
 /* Text with its quotes; there is room for six times its length. */
 static char *put_text(char *at, dz_slice text)
 {
-    char *start = at;
-    *at++ = '"';
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.ptr[i];
-        if ((signed char)c < 0x20 || c == '"' || c == '\\') {
-            bool cut = false;
-            return dz_escape(start, 6 * text.len + 2, text, &cut);
-        }
-        *at++ = c;
+    if (!is_plain(text)) {
+        bool cut = false;
+        return dz_escape(at, 6 * text.len + 2, text, &cut);
     }
+    *at++ = '"';
+    if (text.len > 0)
+        at = mempcpy(at, text.ptr, text.len);
     *at++ = '"';
     return at;
 }
@@ -113,7 +133,7 @@ static dz_slice usual_line(const dz_logger *logger, dz_ring *ring, int level,
                            const dz_log_request_info *info)
 {
     dz_line line = {.at = ring->line};
-    dz_line_begin(&line, logger, ring, level);
+    dz_line_begin(&line, logger, ring, level, info->time_ms);
     char *at = line.at;
     if (info->id.len > 0) {
         at = put_slice(at, DZ_LIT(",\"reqId\":"));
@@ -171,7 +191,7 @@ static dz_slice unusual_line(dz_logger *logger, dz_ring *ring, int level,
     const dz_field aborted = dz_field_bool("aborted", true);
     dz_line line;
     dz_line_init(&line, ring->line, logger->line_bytes, msg, &logger->redact);
-    dz_line_begin(&line, logger, ring, level);
+    dz_line_begin(&line, logger, ring, level, info->time_ms);
     if (info->id.len > 0)
         dz_line_text(&line, "reqId", info->id);
     fill_request(&line, info);
