@@ -25,8 +25,10 @@ async function start(t, ...options) {
   const log = path.join(dir, 'log');
   const process = spawn(server, ['--port', '0', '--admin', '0', '--log', log, ...options], { stdio: 'ignore' });
   t.after(async () => {
-    if (process.exitCode === null) process.kill('SIGTERM');
-    if (process.exitCode === null) await once(process, 'exit');
+    if (process.exitCode === null && process.signalCode === null) {
+      process.kill('SIGTERM');
+      await once(process, 'exit');
+    }
     await rm(dir, { recursive: true, force: true });
   });
   const said = (pattern) => until(async () => (await readFile(log, 'utf8').catch(() => '')).match(pattern)?.[1], pattern);
