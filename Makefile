@@ -4,7 +4,7 @@ MESON_FLAGS ?=
 TESTS ?=
 
 .PHONY: all deps build demo check lint sanitize valgrind stress fuzz bench bench-load-accuracy \
-  bench-load-speed install format clean
+  bench-load-speed bench-log install format clean
 
 all: build
 
@@ -53,6 +53,13 @@ bench-load-accuracy: deps build
 
 bench-load-speed: deps build
 	bench/load-speed $(BUILD)
+
+# What logging costs, beside pino and beside no log. In a release build, on a machine nobody else uses.
+bench-log: deps
+	@[ -f build-release/build.ninja ] || meson setup build-release --buildtype=release
+	meson compile -C build-release bench-log hello
+	peers/install log-node
+	bench/logging build-release --check
 
 install: build
 	meson install -C $(BUILD)
