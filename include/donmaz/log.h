@@ -37,7 +37,7 @@ typedef struct dz_log_options {
     int fd;              /* 0 means stdout; stays the caller's */
     int level;           /* lines below are not logged; 0 means DZ_LOG_INFO */
     const char *name;    /* adds "name" to every line; may be NULL */
-    size_t thread_bytes; /* buffer of each thread that logs; 0 means 1 MB; touched as needed */
+    size_t thread_bytes; /* buffer of each thread that logs; 0 means 4 MB; touched as needed */
     size_t line_bytes;   /* longest line, what is above is cut; 0 means 16 KB */
     bool block;          /* a full buffer makes the caller wait instead of dropping the line */
     unsigned close_ms;   /* longest wait for a slow reader at close and exit; 0 means 1000 */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { DEFAULT_RING = 1 << 20, DEFAULT_LINE = 16 << 10, DEFAULT_CLOSE_MS = 1000 };
+enum { DEFAULT_RING = 4 << 20, DEFAULT_LINE = 16 << 10, DEFAULT_CLOSE_MS = 1000 };
 
 void dz_logger_make_head(dz_logger *logger)
 {
