@@ -117,11 +117,11 @@ DZ_API void dz_on_stop(dz_app *app, void (*stop)(dz_app *app, void *data));
 
 /* Reads the settings (argv, then DONMAZ_*), listens, serves until SIGTERM or SIGINT, drains, and
  * frees the app and returns the exit code: 0, 1 when it could not run (the reason is on stderr), 2
- * for unusable arguments. A second signal ends at once. SIGUSR1 opens the log file anew; SIGHUP does
- * the same, and with --processes also replaces the workers one after the other. Blocks these four in
- * the calling thread, ignores SIGPIPE, and reports stack overflows on SIGSEGV. With --processes it must
- * be called before the program has other threads: it forks. Workers then end inside it, and what
- * follows it happens once, in their supervisor. */
+ * for unusable arguments. A second signal ends at once. SIGUSR1 opens the log file anew; SIGHUP
+ * does the same, and with --processes also replaces the workers one after the other. Blocks these
+ * four in the calling thread, ignores SIGPIPE, and reports stack overflows on SIGSEGV. With
+ * --processes it must be called before the program has other threads: it forks. Workers then end
+ * inside it, and what follows it happens once, in their supervisor. */
 DZ_API int dz_run(dz_app *app, int argc, char **argv);
 
 /* The same without signals, arguments and messages: starts the threads and returns. *port is set to

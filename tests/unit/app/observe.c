@@ -348,7 +348,7 @@ static bool shows(const char *line)
 
 #define COUNTED(method, route, status, n)                                                          \
     "donmaz_http_requests_total{method=\"" method "\",route=\"" route "\",status=\"" status "\"}"  \
-                                                                                            " " n
+    " " n
 
 static void requests_are_counted_by_route_and_status(void **state)
 {

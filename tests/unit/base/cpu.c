@@ -1,5 +1,6 @@
 /* How many processors a process takes for its own. What the kernel would say is made up here:
- * sched_getaffinity and open (open64 with large files) are wrapped, and the files of /proc and /sys are ours. */
+ * sched_getaffinity and open (open64 with large files) are wrapped, and the files of /proc and /sys
+ * are ours. */
 #include "../check.h"
 
 #include "base/cpu.h"
