@@ -5,7 +5,7 @@ TESTS ?=
 SEED ?= 1
 
 .PHONY: all deps build demo check lint sanitize valgrind stress stress-redis stress-pool fuzz bench \
-  bench-load-accuracy bench-load-speed bench-redis bench-pool install format clean
+  bench-load-accuracy bench-load-speed bench-log bench-pool bench-redis install format clean
 
 all: build
 
@@ -67,6 +67,7 @@ bench-redis: deps
 	meson compile -C build-release
 	peers/install redis-json-node redis-json-rust || true
 	bench/redis_json.py build-release
+
 # A million tasks through each isolation with kills and cancels, under both sanitizers. Minutes.
 stress-pool: deps
 	scripts/stress-pool
@@ -75,6 +76,13 @@ stress-pool: deps
 bench-pool: deps build
 	peers/install node
 	bench/worker_pool.py $(BUILD)
+
+# What logging costs, beside pino and beside no log. In a release build, on a machine nobody else uses.
+bench-log: deps
+	@[ -f build-release/build.ninja ] || meson setup build-release --buildtype=release
+	meson compile -C build-release bench-log hello
+	peers/install log-node
+	bench/logging build-release --check
 
 install: build
 	meson install -C $(BUILD)

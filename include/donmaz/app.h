@@ -8,6 +8,8 @@
 
 #include <donmaz/export.h>
 #include <donmaz/http.h>
+#include <donmaz/log.h>
+#include <donmaz/metrics.h>
 #include <donmaz/pool.h>
 #include <donmaz/request.h>
 #include <donmaz/response.h>
@@ -77,11 +79,23 @@ DZ_API void dz_app_set_data(dz_app *app, void *data);
 /* Replaces the default rendering of errors: {"error": "Not Found"}. */
 DZ_API void dz_on_error(dz_app *app, dz_error_handler *handler);
 
-/* A line about the running service: `level` is 20 debug, 30 info, 40 warn, 50 error. Without it the
- * library is silent; dz_run sets one that writes NDJSON to stderr when the app has none. Called on
- * any thread. */
+/* A line about the running service: `level` is 20 debug, 30 info, 40 warn, 50 error. Without it
+ * such lines go to the app's logger, and without that nowhere. Called on any thread. */
 typedef void dz_log_handler(void *context, int level, const char *message);
 DZ_API void dz_on_log(dz_app *app, dz_log_handler *handler, void *context);
+
+/* The logger of the app, for its lines, its handlers' and the request log. dz_run opens one as
+ * --log and the other options say, unless it was given one here before. It stays the caller's, and
+ * must outlive the app. Before the app starts. */
+DZ_API void dz_app_set_logger(dz_app *app, dz_logger *logger);
+/* NULL: none (yet). For lines that belong to no request. */
+DZ_API dz_logger *dz_app_logger(const dz_app *app);
+
+/* The app's metrics: what the library measures of it is in there, and what pools, clients and the
+ * program register is shown with it at /metrics (--admin). Lives as long as the app; what is
+ * registered must too, or be taken out by dz_metrics_forget; dz_on_stop is a place for that. */
+DZ_API dz_metrics *dz_app_metrics(dz_app *app);
+DZ_API dz_metrics *dz_req_metrics(const dz_request *req);
 
 /* A setting of the program's own for dz_run: --name VALUE or DONMAZ_NAME; *value (holding the
  * default) is set before the app starts. A flag has `value_name` NULL and is set to "1". All
@@ -103,10 +117,11 @@ DZ_API void dz_on_stop(dz_app *app, void (*stop)(dz_app *app, void *data));
 
 /* Reads the settings (argv, then DONMAZ_*), listens, serves until SIGTERM or SIGINT, drains, and
  * frees the app and returns the exit code: 0, 1 when it could not run (the reason is on stderr), 2
- * for unusable arguments. A second signal ends at once. Blocks SIGTERM, SIGINT and SIGHUP in the
- * calling thread, ignores SIGPIPE, and reports stack overflows on SIGSEGV. With --processes it must
- * be called before the program has other threads: it forks. Workers then end inside it, and what
- * follows it happens once, in their supervisor. */
+ * for unusable arguments. A second signal ends at once. SIGUSR1 opens the log file anew; SIGHUP
+ * does the same, and with --processes also replaces the workers one after the other. Blocks these
+ * four in the calling thread, ignores SIGPIPE, and reports stack overflows on SIGSEGV. With
+ * --processes it must be called before the program has other threads: it forks. Workers then end
+ * inside it, and what follows it happens once, in their supervisor. */
 DZ_API int dz_run(dz_app *app, int argc, char **argv);
 
 /* The same without signals, arguments and messages: starts the threads and returns. *port is set to

@@ -37,13 +37,13 @@ typedef struct dz_log_options {
     int fd;              /* 0 means stdout; stays the caller's */
     int level;           /* lines below are not logged; 0 means DZ_LOG_INFO */
     const char *name;    /* adds "name" to every line; may be NULL */
-    size_t thread_bytes; /* buffer of each thread that logs; 0 means 256 KB */
+    size_t thread_bytes; /* buffer of each thread that logs; 0 means 4 MB; touched as needed */
     size_t line_bytes;   /* longest line, what is above is cut; 0 means 16 KB */
     bool block;          /* a full buffer makes the caller wait instead of dropping the line */
     unsigned close_ms;   /* longest wait for a slow reader at close and exit; 0 means 1000 */
     /* Fields whose value is replaced by "[Redacted]": "password", "req.headers.cookie" (groups
-     * joined by dots), "*.token" (at any depth), "?key" (that query parameter in a request's
-     * url). Copied. */
+     * joined by dots), "*.token" (at any depth, in any case), "?key" (that query parameter in a
+     * request's url, in any case). Copied. */
     const char *const *redact;
     size_t redact_count;
 } dz_log_options;
@@ -188,13 +188,16 @@ DZ_API void dz_log_write(dz_logger *logger, int level, const char *msg, const dz
 
 /* What the line about an answered request says, in Fastify's shape: reqId, req{method, url, route,
  * remoteAddress, remotePort}, res{statusCode, bytes}, responseTime in ms, rescued, and msg "request
- * completed". Empty slices and a zero port are left out. Level INFO; ERROR for status 500 and up.
- */
+ * completed" (aborted: "request aborted" and aborted true). Empty slices and a zero port are left
+ * out. Level INFO; ERROR for status 500 and up. */
 typedef struct dz_log_request_info {
     dz_slice id, method, url, route, remote_address;
     uint16_t remote_port;
     uint16_t status;
     bool rescued;
+    bool aborted;         /* the client was gone before it had the whole response */
+    dz_slice members;     /* ready-made JSON for the line: "user":"ada","n":1 */
+    uint64_t time_ms;     /* since 1970; 0: now */
     uint64_t bytes;       /* of the response body */
     uint64_t duration_ns; /* from the request's first byte to the response's last */
 } dz_log_request_info;

@@ -55,7 +55,9 @@ typedef struct dz_counter dz_counter;
 typedef struct dz_gauge dz_gauge;
 
 typedef struct dz_label {
-    const char *name;  /* [a-zA-Z_][a-zA-Z0-9_]*, not starting with two underscores */
+    /* [a-zA-Z_][a-zA-Z0-9_]*, not starting with two underscores, and not "worker", which tells the
+     * processes of a cluster apart */
+    const char *name;
     const char *value; /* any UTF-8 */
 } dz_label;
 
@@ -94,8 +96,14 @@ DZ_API int dz_metrics_histogram(dz_metrics *metrics, const dz_metric *metric,
                                 const dz_histogram *histogram, double scale, const double *bounds,
                                 size_t bound_count);
 
-/* Takes a histogram, or every function with that `data`, out of the registry; its counts vanish
- * from the text. Waits for a text being written. */
+/* Called before each text is written, on the writing thread and one at a time: the place to look at
+ * what changes, to set gauges by it, and to register series that did not exist before. A negative
+ * return makes dz_metrics_write fail with it. `fn` must not call dz_metrics_forget. DZ_E_NOMEM. */
+typedef int (*dz_metrics_collector)(dz_metrics *metrics, void *data);
+DZ_API int dz_metrics_collect(dz_metrics *metrics, dz_metrics_collector fn, void *data);
+
+/* Takes a histogram, or every function and collector with that `data`, out of the registry; its
+ * counts vanish from the text. Waits for a text being written. */
 DZ_API void dz_metrics_forget(dz_metrics *metrics, const void *histogram_or_data);
 
 /* Adds to a counter; any thread, no contention (one cache line a thread, roughly). */

@@ -9,6 +9,7 @@
 #include <donmaz/error.h>
 #include <donmaz/export.h>
 #include <donmaz/http.h>
+#include <donmaz/log.h>
 #include <donmaz/slice.h>
 
 #include <stdbool.h>
@@ -54,8 +55,12 @@ DZ_API bool dz_req_cookie_at(const dz_request *req, size_t index, dz_slice *name
  * connection is closed already. May park. */
 DZ_API const char *dz_req_ip(dz_request *req);
 
+/* The request's id, the same in all its log lines: what the client sent as X-Request-Id (see
+ * --request-id-header) if that is 1 to 128 letters, digits and -_.:/+=@; else one made here, which
+ * no request of another process or another start has. "-" out of memory. */
+DZ_API dz_slice dz_req_id(dz_request *req);
 /* A number that no other request of this process has. */
-DZ_API uint64_t dz_req_id(const dz_request *req);
+DZ_API uint64_t dz_req_number(const dz_request *req);
 
 /* The whole body, read now if it was not yet; parks until it has arrived. Errors:
  *   DZ_E_TOO_LARGE  above the route's limit (answered 413 unless the handler answers)
@@ -90,6 +95,39 @@ DZ_API void *dz_req_get(const dz_request *req, const char *name);
 
 /* What dz_app_set_data was given. */
 DZ_API void *dz_req_data(const dz_request *req);
+
+/* --- logging ---
+ *
+ *     dz_log_info(req, "cache filled", dz_field_str("key", key), dz_field_int("n", n));
+ *
+ * logs a line with the request's id, and whatever was bound to it, to the app's logger; nothing
+ * when there is none (the library without dz_run, or --log off). Fields are evaluated only when the
+ * level is enabled. */
+#define dz_log_trace(req, msg, ...) DZ_LOG_REQ_((req), DZ_LOG_TRACE, (msg), ##__VA_ARGS__)
+#define dz_log_debug(req, msg, ...) DZ_LOG_REQ_((req), DZ_LOG_DEBUG, (msg), ##__VA_ARGS__)
+#define dz_log_info(req, msg, ...)  DZ_LOG_REQ_((req), DZ_LOG_INFO, (msg), ##__VA_ARGS__)
+#define dz_log_warn(req, msg, ...)  DZ_LOG_REQ_((req), DZ_LOG_WARN, (msg), ##__VA_ARGS__)
+#define dz_log_error(req, msg, ...) DZ_LOG_REQ_((req), DZ_LOG_ERROR, (msg), ##__VA_ARGS__)
+
+/* Adds fields to all later lines of the request, also to that of the request log; up to 2 KB.
+ * DZ_E_NOMEM: some are missing. */
+#define dz_log_bind(req, ...)                                                                      \
+    dz_log_bind_fields((req), (const dz_field[]){__VA_ARGS__},                                     \
+                       sizeof((const dz_field[]){__VA_ARGS__}) / sizeof(dz_field))
+
+DZ_API int dz_log_bind_fields(dz_request *req, const dz_field *fields, size_t count);
+DZ_API bool dz_log_req_enabled(const dz_request *req, int level);
+DZ_API void dz_log_req_write(dz_request *req, int level, const char *msg, const dz_field *fields,
+                             size_t count);
+#define DZ_LOG_REQ_(req, level, msg, ...)                                                          \
+    do {                                                                                           \
+        if (dz_log_req_enabled(req, level))                                                        \
+            dz_log_req_write(req, level, msg, (const dz_field[]){{0}, ##__VA_ARGS__},              \
+                             sizeof((const dz_field[]){{0}, ##__VA_ARGS__}) / sizeof(dz_field));   \
+    } while (0)
+
+/* The app's logger, for lines without the request's id; NULL: none. */
+DZ_API dz_logger *dz_req_logger(const dz_request *req);
 
 /* Memory that lives as long as the request; NULL out of memory. Aligned, not zeroed. */
 DZ_API void *dz_req_alloc(dz_request *req, size_t size);

@@ -77,6 +77,13 @@ dz_app *dz_app_new(void)
     dz_list_init(&core->groups);
     dz_list_init(&core->parts);
     core->router = router;
+    if (dz_core_make_metrics(core) < 0) {
+        dz_core_free_metrics(core);
+        free(app);
+        free(core);
+        dz_router_free(router);
+        return NULL;
+    }
     core->listen_fd = core->adopt_fd = -1;
     dz_spread_init(&core->spread);
     dz_settings_init(&core->settings);
@@ -127,6 +134,10 @@ void dz_app_free(dz_app *app)
     }
     dz_router_free(core->router);
     dz_spread_destroy(&core->spread);
+    dz_core_free_metrics(core);
+    dz_meter_free(core->meter);
+    if (core->owns_logger)
+        dz_logger_close(core->logger);
     free(core);
     free_view(app);
 }
@@ -413,7 +424,10 @@ static int make_server(dz_core *core)
     options.idle_timeout_ns = settings->idle_timeout_ns;
     options.body_timeout_ns = settings->body_timeout_ns;
     options.write_timeout_ns = settings->write_timeout_ns;
-    const dz_service service = {.start = dz_dispatch_start, .context = core};
+    const dz_service service = {.start = dz_dispatch_start,
+                                .refused = dz_core_request_refused,
+                                .ended = dz_core_request_ended,
+                                .context = core};
     core->server = dz_server_new(core->runtime, &options, &service);
     return core->server ? 0 : DZ_E_NOMEM;
 }
@@ -432,6 +446,19 @@ static int make_pools(dz_core *core)
     dz_pool_spread(core->medium, &core->spread, DZ_SPREAD_LIGHT);
     dz_pool_spread(core->heavy, &core->spread, DZ_SPREAD_LOWERED);
     return 0;
+}
+
+static int make_meter(dz_core *core)
+{
+    dz_route *const builtin[] = {&core->not_found, &core->not_allowed, &core->options,
+                                 &core->overloaded};
+    size_t count = 0;
+    for (; count < sizeof builtin / sizeof builtin[0]; count++)
+        builtin[count]->index = count;
+    for (dz_list *link = core->routes.next; link != &core->routes; link = link->next)
+        DZ_CONTAINER(link, dz_route, link)->index = count++;
+    core->meter = dz_meter_new((unsigned)core->settings.loops, count);
+    return core->meter ? 0 : DZ_E_NOMEM;
 }
 
 /* The routes that answer without a match run the app's own middleware, as it is now. */
@@ -456,10 +483,11 @@ int dz_app_start(dz_app *app, unsigned *port)
     if (core->build_error)
         return core->build_error_code;
     int rc, fd = core->listen_fd;
-    if ((rc = build_builtin_chains(app)) < 0 || (rc = make_runtime(core)) < 0 ||
-        (rc = make_server(core)) < 0 || (rc = make_pools(core)) < 0 ||
-        (rc = dz_shed_start(core)) < 0)
+    if ((rc = build_builtin_chains(app)) < 0 || (rc = make_meter(core)) < 0 ||
+        (rc = make_runtime(core)) < 0 || (rc = make_server(core)) < 0 ||
+        (rc = make_pools(core)) < 0 || (rc = dz_shed_start(core)) < 0)
         return rc;
+    dz_core_start_ids(core);
     if (core->adopt_fd >= 0) {
         rc = dz_server_adopt_from(core->server, core->adopt_fd, core->given_back);
     } else {

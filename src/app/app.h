@@ -2,6 +2,7 @@
 #ifndef DZ_APP_APP_H
 #define DZ_APP_APP_H
 
+#include "app/meter.h"
 #include "app/route.h"
 #include "app/router.h"
 #include "http/server.h"
@@ -23,6 +24,9 @@ typedef struct dz_settings {
     uint64_t shed_wait_ns, shed_wait_max_ns, shed_lag_max_ns, shed_in_flight_max, shed_rss_max;
     uint64_t shed_retry_after_ns, shed_close_every;
     const char *shed_body;
+    const char *log, *log_redact, *request_id_header, *admin;
+    uint64_t log_level;
+    bool log_block, log_query, request_log;
 } dz_settings;
 
 typedef struct dz_user_option {
@@ -57,6 +61,12 @@ typedef struct dz_core {
     dz_error_handler *on_error;
     dz_log_handler *on_log;
     void *log_context;
+    dz_logger *logger; /* NULL: none */
+    bool owns_logger;
+    dz_metrics *metrics;
+    struct dz_exposure *exposure; /* metrics.c */
+    dz_meter *meter;              /* from dz_app_start on */
+    char id_start[12];            /* of the ids made in this process, terminated */
     void *data;
     int (*on_start)(dz_app *, void *);
     void (*on_stop)(dz_app *, void *);
@@ -92,6 +102,11 @@ typedef struct dz_call {
     bool counted;           /* shed.c: let in, to be given back */
     dz_shed_reason refused; /* why it is not served; of its chain only what leads to dz_shed runs */
     uint64_t lagged_ns;     /* it may have waited so long to be read */
+    const dz_route *matched; /* what the request is counted under */
+    dz_slice id;             /* empty: not asked for yet */
+    dz_slice bound;          /* members of its log lines, by dz_log_bind */
+    dz_slice child;          /* its id and those, as members; empty: not made yet */
+    bool rescued;
     dz_route_match match;
 } dz_call;
 
@@ -125,6 +140,24 @@ bool dz_shed_at_turn(dz_request *req);
 void dz_core_log(dz_core *core, int level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void dz_core_warn_rescue(dz_core *core, const dz_route *route, const dz_fiber *fiber);
+
+/* logging.c: opens the logger that the settings ask for, unless the app has one. DZ_E_INVALID for a
+ * redaction list that can't be, -errno of the file. */
+int dz_core_open_log(dz_core *core);
+/* Waits for the log's lines to be written; before the process ends otherwise than by exit(). */
+void dz_core_flush_log(const dz_core *core, unsigned timeout_ms);
+
+/* request_log.c: for dz_service. */
+void dz_core_request_ended(void *context, dz_request *req);
+void dz_core_request_refused(void *context, int status);
+/* Begins the ids of this process. */
+void dz_core_start_ids(dz_core *core);
+
+/* metrics.c: makes the app's registry, whose text has all that is measured of it. DZ_E_NOMEM. */
+int dz_core_make_metrics(dz_core *core);
+void dz_core_free_metrics(dz_core *core);
+/* process.c: adds the figures of this process. */
+int dz_metrics_add_process(dz_metrics *metrics);
 
 /* error.c */
 void dz_core_render_error(dz_request *req, dz_response *res, int status, int error);

@@ -55,6 +55,7 @@ static void done(dz_loop *loop, dz_fiber *fiber)
     dz_call *call = dz_call_of(req);
     dz_route *route = req->route;
     dz_core *core = call->core;
+    call->rescued = fiber->rescued;
     if (fiber->rescued)
         dz_core_warn_rescue(core, route, fiber);
     dz_route_learn(route, fiber, core->settings.rescue_after_ns > 0 && !call->refused);
@@ -119,14 +120,11 @@ void dz_dispatch_start(void *context, dz_request *req)
         dz_http_reject(req, 503);
         return;
     }
-    call->core = core;
-    call->req = req;
-    call->counted = false;
-    call->refused = DZ_SHED_ADMITTED;
+    *call = (dz_call){.core = core, .req = req};
     req->app = call;
     dz_route *route = find_route(core, req, &call->match);
     req->route = route;
-    call->route = route;
+    call->route = call->matched = route;
     if (route->body_max)
         req->body.limit = route->body_max;
     dz_admission admission = core->shed ? dz_shed_admit(req) : DZ_ADMITTED;

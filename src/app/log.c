@@ -8,14 +8,17 @@
 
 void dz_core_log(dz_core *core, int level, const char *fmt, ...)
 {
-    if (!core->on_log)
+    if (!core->on_log && !dz_log_enabled(core->logger, level))
         return;
     char text[1024];
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    core->on_log(core->log_context, level, text);
+    if (core->on_log)
+        core->on_log(core->log_context, level, text);
+    else
+        dz_log_write(core->logger, level, text, NULL, 0);
 }
 
 /* " at program+0x1234 ...": for addr2line -e program. */

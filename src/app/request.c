@@ -144,11 +144,6 @@ const char *dz_req_ip(dz_request *req)
     return inet_ntop(it.address.ss_family, bytes, text, TEXT) ? text : "";
 }
 
-uint64_t dz_req_id(const dz_request *req)
-{
-    return req->id;
-}
-
 int dz_req_body(dz_request *req, dz_slice *body)
 {
     *body = (dz_slice){0};

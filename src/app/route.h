@@ -33,10 +33,11 @@ struct dz_route {
     size_t chain_len;
     uint64_t body_max; /* 0: the app's */
     dz_route_rule rule;
-    uint8_t shed_class; /* dz_shed_class */
-    bool guarded;       /* requests may be refused */
-    bool answers_shed;  /* its chain has dz_shed, which answers them */
-    unsigned index;     /* among the routes that are guarded */
+    uint8_t shed_class;   /* dz_shed_class */
+    bool guarded;         /* requests may be refused */
+    bool answers_shed;    /* its chain has dz_shed, which answers them */
+    unsigned guard_index; /* among the routes that are guarded */
+    size_t index;         /* among those that are counted; see dz_meter */
     dz_list link;
     struct dz_core *core;
     void *data; /* of a handler that serves several routes */

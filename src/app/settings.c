@@ -11,7 +11,7 @@
 
 /* The settings of a service: one table for the command line, the environment and --help. */
 
-typedef enum kind { TEXT, COUNT, SIZE, DURATION, FLAG } kind;
+typedef enum kind { TEXT, COUNT, SIZE, DURATION, LEVEL, FLAG } kind;
 
 typedef struct setting {
     const char *name;
@@ -76,6 +76,21 @@ static const setting table[] = {
     {"shed-retry-after", DURATION, AT(shed_retry_after_ns), DZ_SEC, UINT64_C(86400) * DZ_SEC,
      "TIME", "what a refused client is told, whole seconds (1s)"},
     {"shed-body", TEXT, AT(shed_body), 0, 0, "TEXT", "body of a refusal"},
+    {"log", TEXT, AT(log), 0, 0, "FILE",
+     "where log lines go: a file, stdout, stderr or off (stderr)"},
+    {"log-level", LEVEL, AT(log_level), 0, 0, "LEVEL",
+     "trace, debug, info, warn, error, fatal or off: lines\nbelow are not logged (info)"},
+    {"log-redact", TEXT, AT(log_redact), 0, 0, "LIST",
+     "fields whose values are hidden, such as *.pin,?ticket;\n"
+     "+LIST adds to the usual ones (passwords, tokens, ...)"},
+    {"log-block", FLAG, AT(log_block), 0, 1, NULL,
+     "wait when the log can't keep up, and drop no line"},
+    {"request-log", FLAG, AT(request_log), 0, 1, NULL, "log a line for each request"},
+    {"log-query", FLAG, AT(log_query), 0, 1, NULL, "with the query of its URL"},
+    {"request-id-header", TEXT, AT(request_id_header), 0, 0, "NAME",
+     "the header that may bring a request's id, or off\n(x-request-id)"},
+    {"admin", TEXT, AT(admin), 0, 0, "[HOST:]PORT",
+     "serve /metrics and the page /donmaz there, on 127.0.0.1\nunless HOST says otherwise (off)"},
     {"quiet", FLAG, AT(quiet), 0, 1, NULL, "no line about starting and stopping"},
 };
 
@@ -104,6 +119,10 @@ void dz_settings_init(dz_settings *settings)
         .drain_timeout_ns = 10 * DZ_SEC,
         .shed_close_every = 8,
         .shed_retry_after_ns = DZ_SEC,
+        .log = "stderr",
+        .log_level = DZ_LOG_INFO,
+        .request_id_header = "x-request-id",
+        .admin = "off",
     };
 }
 
@@ -169,6 +188,22 @@ static bool parse_flag(const char *text, uint64_t *out)
     return false;
 }
 
+static bool parse_level(const char *text, uint64_t *out)
+{
+    static const struct {
+        const char *name;
+        int level;
+    } levels[] = {{"trace", DZ_LOG_TRACE}, {"debug", DZ_LOG_DEBUG}, {"info", DZ_LOG_INFO},
+                  {"warn", DZ_LOG_WARN},   {"error", DZ_LOG_ERROR}, {"fatal", DZ_LOG_FATAL},
+                  {"off", DZ_LOG_SILENT}};
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        *out = (uint64_t)levels[i].level;
+        if (strcmp(levels[i].name, text) == 0)
+            return true;
+    }
+    return false;
+}
+
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
 
 static bool parse_value(kind what, const char *text, uint64_t *out)
@@ -180,6 +215,8 @@ static bool parse_value(kind what, const char *text, uint64_t *out)
         return parse_number(text, sizes, COUNT_OF(sizes), out);
     case DURATION:
         return parse_number(text, durations, COUNT_OF(durations), out);
+    case LEVEL:
+        return parse_level(text, out);
     case FLAG:
         return parse_flag(text, out);
     case TEXT:
@@ -196,7 +233,8 @@ static int store(dz_settings *settings, const setting *it, const char *text)
         return 0;
     }
     uint64_t value;
-    if (!parse_value(it->kind, text, &value) || value < it->min || value > it->max)
+    if (!parse_value(it->kind, text, &value) ||
+        (it->max > 0 && (value < it->min || value > it->max)))
         return DZ_E_INVALID;
     if (it->kind == FLAG)
         *(bool *)(void *)at = value != 0;

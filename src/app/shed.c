@@ -144,7 +144,7 @@ void dz_shed_leave(dz_request *req, const dz_fiber *fiber)
     }
     uint64_t began = fiber->began > req->started ? fiber->began : req->started;
     const dz_limit_sample sample = {
-        .route = &shed->routes[loop->index * shed->route_count + call->route->index],
+        .route = &shed->routes[loop->index * shed->route_count + call->route->guard_index],
         .admitted = req->started,
         .waited = began - req->started,
         .served = loop->now > began ? loop->now - began : 0,

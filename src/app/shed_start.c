@@ -116,13 +116,13 @@ static unsigned mark_routes(dz_core *core)
         route->answers_shed = chain_answers(route);
         route->guarded =
             (all || route->answers_shed) && route->shed_class != (uint8_t)DZ_SHED_NEVER;
-        route->index = route->guarded ? count++ : 0;
+        route->guard_index = route->guarded ? count++ : 0;
     }
     dz_route *builtin[] = {&core->not_found, &core->not_allowed, &core->options};
     for (size_t i = 0; i < sizeof builtin / sizeof builtin[0]; i++) {
         builtin[i]->answers_shed = chain_answers(builtin[i]);
         builtin[i]->guarded = all || builtin[i]->answers_shed;
-        builtin[i]->index = builtin[i]->guarded ? count++ : 0;
+        builtin[i]->guard_index = builtin[i]->guarded ? count++ : 0;
     }
     return count;
 }

@@ -40,6 +40,29 @@ int dz_channel_send_socket(int channel, int fd)
     return send_whole(channel, &message);
 }
 
+int dz_channel_take_socket(int channel)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    char byte;
+    struct iovec piece = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr message = {.msg_iov = &piece,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    ssize_t n = recvmsg(channel, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (n <= 0)
+        return n == 0 ? -EPIPE : -errno;
+    const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (!header || header->cmsg_type != SCM_RIGHTS)
+        return -EPROTO; /* EMFILE here: the kernel dropped it */
+    int fd;
+    memcpy(&fd, CMSG_DATA(header), sizeof fd);
+    return fd;
+}
+
 int dz_channel_say(int channel, enum dz_says what, const char *text)
 {
     char kind = (char)what;

@@ -23,6 +23,10 @@ int dz_channel_open(int ends[2]);
  * -ETOOMANYREFS: not now. -EPIPE, -ECONNRESET: the worker is gone. */
 int dz_channel_send_socket(int channel, int fd);
 
+/* Takes one such socket, close-on-exec. -EAGAIN: there is none; -EPROTO: something else came; 0
+ * can't be told from a descriptor, so the end is -EPIPE. */
+int dz_channel_take_socket(int channel);
+
 /* text may be NULL. */
 int dz_channel_say(int channel, enum dz_says what, const char *text);
 

@@ -181,6 +181,12 @@ void dz_crew_dismiss(dz_supervisor *it)
         dz_worker_dismiss(it, DZ_CONTAINER(link, dz_worker, link));
 }
 
+void dz_crew_signal(const dz_supervisor *it, int signal)
+{
+    for (dz_list *link = it->workers.next; link != &it->workers; link = link->next)
+        kill(DZ_CONTAINER(link, dz_worker, link)->pid, signal); /* not reaped: its own pid */
+}
+
 void dz_crew_kill(dz_supervisor *it)
 {
     for (dz_list *link = it->workers.next; link != &it->workers; link = link->next) {

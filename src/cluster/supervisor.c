@@ -1,6 +1,8 @@
 #include "cluster/supervisor.h"
 
 #include "cluster/start.h"
+#include "log/logger.h"
+#include "ops/admin.h"
 
 #include <donmaz/error.h>
 
@@ -12,6 +14,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+enum { REOPEN_MS = 100 };
 static const uint64_t SETTLE_NS = 5 * DZ_SEC; /* for the last worker to start, once one serves */
 
 /* --- opening and closing --- */
@@ -22,6 +25,7 @@ static void block_signals(dz_supervisor *it, sigset_t *set)
     sigaddset(set, SIGTERM);
     sigaddset(set, SIGINT);
     sigaddset(set, SIGHUP);
+    sigaddset(set, SIGUSR1);
     sigaddset(set, SIGCHLD);
     sigprocmask(SIG_BLOCK, set, &it->mask_before);
     signal(SIGPIPE, SIG_IGN);
@@ -63,6 +67,8 @@ static void close_fd(int *fd)
 static void close_supervisor(dz_supervisor *it)
 {
     close_fd(&it->listen_fd);
+    close_fd(&it->admin_fd);
+    dz_peers_close(&it->peers);
     close_fd(&it->held_fd);
     close_fd(&it->signal_fd);
     close_fd(&it->epoll_fd);
@@ -84,19 +90,30 @@ void dz_become_worker(dz_supervisor *it, dz_worker *self)
         free(other);
     }
     dz_list_init(&it->workers);
+    /* What the worker keeps. */
+    dz_peers peers = it->peers;
+    int admin_fd = it->admin_fd;
+    it->peers = (dz_peers){0};
+    it->admin_fd = -1;
     const dz_birth birth = {.number = (unsigned)(self->place - it->places) + 1,
                             .supervisor = it->pid,
                             .channel = self->channel,
-                            .share = self->share};
+                            .share = self->share,
+                            .admin_fd = admin_fd,
+                            .peers = &peers};
     free(self);
     close_supervisor(it);
+    dz_logger_set_direct(it->core->logger, false);
     sigaction(SIGCHLD, &it->child_before, NULL);
     sigset_t mask = it->mask_before;
     sigaddset(&mask, SIGTERM);
     sigaddset(&mask, SIGINT);
     sigaddset(&mask, SIGHUP);
+    sigaddset(&mask, SIGUSR1);
     sigprocmask(SIG_SETMASK, &mask, NULL);
     int code = dz_worker_run(it->app, &birth);
+    close_fd(&admin_fd);
+    dz_peers_close(&peers);
     dz_app_free(it->app);
     munmap(birth.share, sizeof *birth.share);
     exit(code); /* what main() does after dz_run happens once, in the supervisor */
@@ -134,14 +151,24 @@ static void note_stop_signal(dz_supervisor *it)
 
 /* --- the loop --- */
 
+/* New workers inherit the file, so it is opened anew before they are made. */
+static void reopen_log(dz_supervisor *it, bool renew)
+{
+    dz_logger_reopen(it->core->logger);
+    dz_core_flush_log(it->core, REOPEN_MS);
+    dz_crew_signal(it, SIGUSR1);
+    if (renew)
+        dz_crew_renew(it);
+}
+
 static void read_signals(dz_supervisor *it)
 {
     struct signalfd_siginfo info;
     while (read(it->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         if (info.ssi_signo == SIGCHLD)
             it->child_ended = true;
-        else if (info.ssi_signo == SIGHUP)
-            dz_crew_renew(it);
+        else if (info.ssi_signo == SIGHUP || info.ssi_signo == SIGUSR1)
+            reopen_log(it, info.ssi_signo == SIGHUP);
         else
             note_stop_signal(it);
     }
@@ -158,8 +185,11 @@ static void announce_when_up(dz_supervisor *it, uint64_t now)
         return;
     it->announced = true;
     it->announce_by = UINT64_MAX;
-    if (!it->core->settings.quiet)
-        dz_log_listening(it->core, it->port);
+    if (it->core->settings.quiet)
+        return;
+    dz_log_listening(it->core, it->port);
+    if (it->admin_fd >= 0)
+        dz_admin_log_listening(it->core, it->admin_port);
 }
 
 static int timeout_until(uint64_t due, uint64_t now)
@@ -211,6 +241,17 @@ static int supervise(dz_supervisor *it)
     return it->exit_code;
 }
 
+static int open_admin(dz_supervisor *it, char *text, size_t size)
+{
+    int rc = it->admin_fd = dz_admin_listen(it->core, &it->admin_port, text, size);
+    if (rc < 0)
+        return rc;
+    rc = dz_peers_open(&it->peers, it->count);
+    if (rc < 0)
+        snprintf(text, size, "could not start: %s", dz_strerror(rc));
+    return rc;
+}
+
 int dz_supervise(dz_app *app, const char *program)
 {
     dz_core *core = app->core;
@@ -222,8 +263,10 @@ int dz_supervise(dz_app *app, const char *program)
                         .epoll_fd = -1,
                         .signal_fd = -1,
                         .held_fd = -1,
+                        .admin_fd = -1,
                         .announce_by = UINT64_MAX};
     dz_list_init(&it.workers);
+    dz_logger_set_direct(core->logger, true); /* so that it has one thread when it forks */
     char text[512];
     int rc = dz_explain_build(core, text, sizeof text);
     if (rc == 0) {
@@ -233,6 +276,8 @@ int dz_supervise(dz_app *app, const char *program)
     } else {
         it.listen_fd = -1;
     }
+    if (rc >= 0 && dz_admin_wanted(core))
+        rc = open_admin(&it, text, sizeof text);
     if (rc >= 0 && (rc = open_supervisor(&it)) < 0)
         snprintf(text, sizeof text, "could not start: %s", dz_strerror(rc));
     if (rc < 0)

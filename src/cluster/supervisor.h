@@ -55,6 +55,9 @@ typedef struct dz_supervisor {
     int epoll_fd, signal_fd;
     int listen_fd; /* -1 once it stops */
     unsigned port;
+    int admin_fd; /* listening for --admin, which the workers do; or -1 */
+    unsigned admin_port;
+    dz_peers peers;
     sigset_t mask_before;
     struct sigaction child_before;
 
@@ -91,6 +94,8 @@ uint64_t dz_crew_next_due(const dz_supervisor *it);
 void dz_crew_renew(dz_supervisor *it);
 /* Tells all to finish their requests and end. */
 void dz_crew_dismiss(dz_supervisor *it);
+/* Sends all a signal. */
+void dz_crew_signal(const dz_supervisor *it, int signal);
 /* Ends all now. */
 void dz_crew_kill(dz_supervisor *it);
 /* The one that connections of this place go to; NULL: none now. */

@@ -2,6 +2,8 @@
 #ifndef DZ_CLUSTER_WORKER_H
 #define DZ_CLUSTER_WORKER_H
 
+#include "cluster/peers.h"
+
 #include <donmaz/app.h>
 
 #include <signal.h>
@@ -20,6 +22,8 @@ typedef struct dz_birth {
     pid_t supervisor;
     int channel; /* the worker owns it */
     dz_share *share;
+    int admin_fd;          /* listening, or -1: no --admin */
+    const dz_peers *peers; /* with it */
 } dz_birth;
 
 /* Serves until told to stop; the exit code. In the worker's process, with one thread and with

@@ -193,6 +193,7 @@ void dz_conn_close(dz_conn *conn)
     if (conn->body_write) {
         dz_body_write *writer = conn->body_write;
         conn->body_write = NULL;
+        writer->req->cut = true;
         writer->result = DZ_E_CLOSED;
         dz_fiber_ready(writer->req->fiber);
     }

@@ -59,8 +59,12 @@ void dz_conn_queue(dz_conn *conn, dz_out *out)
 
 void dz_conn_drop_output(dz_conn *conn)
 {
-    for (dz_list *link; (link = dz_list_shift(&conn->out));)
-        dz_out_release(DZ_CONTAINER(link, dz_out, link));
+    for (dz_list *link; (link = dz_list_shift(&conn->out));) {
+        dz_out *out = DZ_CONTAINER(link, dz_out, link);
+        if (out->req)
+            out->req->cut = true;
+        dz_out_release(out);
+    }
     conn->out_bytes = 0;
 }
 

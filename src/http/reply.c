@@ -25,6 +25,7 @@ static void queue_reply(dz_request *req)
 {
     dz_conn *conn = req->conn;
     if (conn->state == DZ_CONN_CLOSED) {
+        req->cut = true;
         dz_buf_release(&req->out_body.owner);
         for (dz_list *link; (link = dz_list_shift(&req->out_more));)
             dz_out_dispose(DZ_CONTAINER(link, dz_out, link));
@@ -194,6 +195,7 @@ static void on_write(dz_loop *loop, dz_fiber *fiber)
     dz_conn *conn = writer->req->conn;
     if (conn->state == DZ_CONN_CLOSED) {
         dz_out_release(writer->piece);
+        writer->req->cut = true;
         writer->result = DZ_E_CLOSED;
         dz_fiber_ready(fiber);
         return;

@@ -51,6 +51,10 @@ void dz_request_free(dz_request *req)
 
 void dz_request_release(dz_request *req)
 {
-    if (req->handler_done && req->out_pending == 0)
-        dz_request_free(req);
+    if (!req->handler_done || req->out_pending > 0)
+        return;
+    const dz_service *service = &req->conn->home->server->service;
+    if (service->ended)
+        service->ended(service->context, req);
+    dz_request_free(req);
 }

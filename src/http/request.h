@@ -126,6 +126,7 @@ struct dz_request {
     uint64_t id;
     _Atomic bool gone; /* the client closed or reset the connection */
     bool handler_done;
+    bool cut;             /* some of the response could not be sent: the client was gone */
     unsigned out_pending; /* pieces of output not yet written */
     dz_msg msg;           /* carries a finished response to the loop */
     dz_out out_head, out_body;

@@ -16,6 +16,9 @@ typedef struct dz_service {
     void (*start)(void *context, dz_request *req);
     /* A connection was refused before any request could be made of it, with this status. */
     void (*refused)(void *context, int status);
+    /* On the loop: the handler is done and the response written, or given up (req->cut). The last
+     * look at the request, also of one that service->start rejected. NULL: not wanted. */
+    void (*ended)(void *context, dz_request *req);
     void *context;
 } dz_service;
 

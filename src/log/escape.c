@@ -4,18 +4,6 @@
 
 #include <stdint.h>
 
-/* Which of the eight bytes JSON can't hold as they are (RFC 8259 7), or are not ASCII: any bit set
- * in the result. Each test sets the high bit of a byte that matches; a false match above a true one
- * is harmless, as it only sends the slow path there. */
-static uint64_t special_bytes(uint64_t eight)
-{
-    const uint64_t ones = UINT64_C(0x0101010101010101), high = ones * 0x80;
-    uint64_t quote = eight ^ (ones * '"');
-    uint64_t slash = eight ^ (ones * '\\');
-    uint64_t below_space = eight - ones * 0x20;
-    return (eight | below_space | (quote - ones) | (slash - ones)) & high;
-}
-
 static bool is_plain(char c)
 {
     return (signed char)c >= 0x20 && c != '"' && c != '\\';
@@ -71,7 +59,7 @@ char *dz_escape(char *to, size_t room, dz_slice text, bool *cut)
         while (left >= 8 && end - to >= 8) {
             uint64_t eight;
             memcpy(&eight, from, 8);
-            if (special_bytes(eight))
+            if (dz_special_bytes(eight))
                 break;
             memcpy(to, &eight, 8);
             to += 8;

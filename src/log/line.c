@@ -60,7 +60,7 @@ char *dz_digits(char *to, uint64_t number)
 static bool rule_matches(const dz_line *line, const char *rule, const char *name)
 {
     if (rule[0] == '*' && rule[1] == '.')
-        return strcmp(rule + 2, name) == 0;
+        return strcasecmp(rule + 2, name) == 0;
     return strncmp(rule, line->path, line->path_len) == 0 &&
            strcmp(rule + line->path_len, name) == 0;
 }
@@ -102,6 +102,19 @@ static void put_text(dz_line *line, const char *name, dz_slice text)
         line->at = dz_escape(line->at, room_in(line), text, &line->truncated);
 }
 
+void dz_line_members(dz_line *line, dz_slice members)
+{
+    if (members.len == 0)
+        return;
+    if (line->lost > 0 || room_in(line) < members.len + 1) {
+        line->truncated = true;
+        return;
+    }
+    if (line->comma)
+        *line->at++ = ',';
+    dz_line_raw(line, members);
+}
+
 void dz_line_text(dz_line *line, const char *name, dz_slice text)
 {
     put_text(line, name, is_redacted(line, name) ? REDACTED : text);
@@ -118,7 +131,8 @@ void dz_line_uint(dz_line *line, const char *name, uint64_t number)
 static bool is_secret_parameter(const dz_redact *redact, dz_slice name)
 {
     for (size_t i = 0; i < redact->count; i++)
-        if (redact->rules[i][0] == '?' && dz_slice_equal(dz_slice_of(redact->rules[i] + 1), name))
+        if (redact->rules[i][0] == '?' &&
+            dz_slice_equal_nocase(dz_slice_of(redact->rules[i] + 1), name))
             return true;
     return false;
 }

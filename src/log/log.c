@@ -11,10 +11,11 @@ bool dz_log_enabled(const dz_logger *logger, int level)
 }
 
 /* {"level":30,"time":1767225600000,"pid":71,"hostname":"a" */
-void dz_line_begin(dz_line *line, const dz_logger *logger, dz_ring *ring, int level)
+void dz_line_begin(dz_line *line, const dz_logger *logger, dz_ring *ring, int level, uint64_t ms)
 {
     char digits[24], *at = digits;
-    uint64_t ms = dz_clock(CLOCK_REALTIME) / DZ_MS;
+    if (ms == 0)
+        ms = dz_clock(CLOCK_REALTIME) / DZ_MS;
     at = dz_digits(at, (uint64_t)(level > 0 ? level : 0));
     dz_line_raw(line, DZ_LIT("{\"level\":"));
     dz_line_raw(line, dz_slice_make(digits, (size_t)(at - digits)));
@@ -38,11 +39,11 @@ static void count_one(_Atomic uint64_t *counter) /* of the calling thread's ring
                           memory_order_relaxed);
 }
 
-static void put(dz_logger *logger, dz_ring *ring, dz_slice line)
+void dz_logger_put(dz_logger *logger, dz_ring *ring, dz_slice line)
 {
     size_t used;
     while (!dz_ring_put(ring, line, &used)) {
-        if (!logger->block) {
+        if (!logger->block || atomic_load_explicit(&logger->direct, memory_order_relaxed)) {
             count_one(&ring->dropped);
             if (atomic_load(&logger->doze) != DZ_WRITER_AWAKE)
                 dz_writer_wake(logger);
@@ -51,6 +52,10 @@ static void put(dz_logger *logger, dz_ring *ring, dz_slice line)
         dz_writer_wait_for_room(logger);
     }
     count_one(&ring->lines);
+    if (atomic_load_explicit(&logger->direct, memory_order_relaxed)) {
+        dz_writer_flush(logger, DZ_LOG_DIRECT_MS);
+        return;
+    }
     unsigned doze = atomic_load(&logger->doze);
     if (doze == DZ_WRITER_ASLEEP || (doze == DZ_WRITER_NAPPING && used > ring->size / 2))
         dz_writer_wake(logger);
@@ -65,69 +70,44 @@ static bool begin(dz_logger *logger, dz_ring **ring, dz_line *line, int level, c
         return false;
     }
     dz_line_init(line, (*ring)->line, logger->line_bytes, msg, &logger->redact);
-    dz_line_begin(line, logger, *ring, level);
+    dz_line_begin(line, logger, *ring, level, 0);
     return true;
 }
 
 void dz_log_write(dz_logger *logger, int level, const char *msg, const dz_field *fields,
                   size_t count)
 {
+    dz_log_write_bound(logger, level, msg, (dz_slice){0}, fields, count);
+}
+
+void dz_log_write_bound(dz_logger *logger, int level, const char *msg, dz_slice members,
+                        const dz_field *fields, size_t count)
+{
     if (!dz_log_enabled(logger, level))
         return;
     int before = errno;
     dz_ring *ring;
     dz_line line;
     if (begin(logger, &ring, &line, level, msg)) {
+        dz_line_members(&line, members);
         for (size_t i = 0; i < count; i++)
             dz_line_field(&line, &fields[i]);
-        put(logger, ring, dz_line_finish(&line, msg));
+        dz_logger_put(logger, ring, dz_line_finish(&line, msg));
     }
     errno = before;
 }
 
-static void put_request(dz_line *line, const dz_log_request_info *info)
+size_t dz_log_render_members(const dz_logger *logger, const dz_field *fields, size_t count,
+                             char *to, size_t room)
 {
-    const dz_field group = dz_field_group("req"), end = dz_field_end();
-    dz_line_field(line, &group);
-    dz_line_text(line, "method", info->method);
-    dz_line_url(line, "url", info->url);
-    if (info->route.len > 0)
-        dz_line_text(line, "route", info->route);
-    if (info->remote_address.len > 0)
-        dz_line_text(line, "remoteAddress", info->remote_address);
-    if (info->remote_port > 0)
-        dz_line_uint(line, "remotePort", info->remote_port);
-    dz_line_field(line, &end);
-}
-
-static void put_response(dz_line *line, const dz_log_request_info *info)
-{
-    const dz_field group = dz_field_group("res"), end = dz_field_end();
-    dz_line_field(line, &group);
-    dz_line_uint(line, "statusCode", info->status);
-    dz_line_uint(line, "bytes", info->bytes);
-    dz_line_field(line, &end);
-}
-
-void dz_log_request(dz_logger *logger, const dz_log_request_info *info)
-{
-    static const char msg[] = "request completed";
-    int level = info->status >= 500 ? DZ_LOG_ERROR : DZ_LOG_INFO;
-    if (!dz_log_enabled(logger, level))
-        return;
-    int before = errno;
-    dz_ring *ring;
+    static const dz_redact nothing;
+    if (room < DZ_LINE_MIN)
+        return 0;
     dz_line line;
-    if (begin(logger, &ring, &line, level, msg)) {
-        const dz_field time = dz_field_ms("responseTime", info->duration_ns);
-        const dz_field rescued = dz_field_bool("rescued", info->rescued);
-        if (info->id.len > 0)
-            dz_line_text(&line, "reqId", info->id);
-        put_request(&line, info);
-        put_response(&line, info);
-        dz_line_field(&line, &time);
-        dz_line_field(&line, &rescued);
-        put(logger, ring, dz_line_finish(&line, msg));
-    }
-    errno = before;
+    dz_line_init(&line, to, room, NULL, logger ? &logger->redact : &nothing);
+    for (size_t i = 0; i < count; i++)
+        dz_line_field(&line, &fields[i]);
+    for (const dz_field end = dz_field_end(); line.depth > 0;)
+        dz_line_field(&line, &end);
+    return (size_t)(line.at - line.start);
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { DEFAULT_RING = 256 << 10, DEFAULT_LINE = 16 << 10, DEFAULT_CLOSE_MS = 1000 };
+enum { DEFAULT_RING = 4 << 20, DEFAULT_LINE = 16 << 10, DEFAULT_CLOSE_MS = 1000 };
 
 void dz_logger_make_head(dz_logger *logger)
 {
@@ -84,6 +84,7 @@ int dz_logger_open(dz_logger **out, const dz_log_options *options)
     int rc = set_options(logger, options);
     if (rc == 0)
         rc = dz_redact_init(&logger->redact, options->redact, options->redact_count);
+    logger->spares_requests = rc == 0 && dz_redact_spares_requests(&logger->redact);
     if (rc == 0)
         rc = dz_sink_open(&logger->sink, options->path,
                           options->fd != 0 ? options->fd : STDOUT_FILENO);
@@ -130,6 +131,12 @@ void dz_logger_reopen(dz_logger *logger)
     if (atomic_load(&logger->running))
         dz_writer_wake(logger);
     errno = before;
+}
+
+void dz_logger_set_direct(dz_logger *logger, bool direct)
+{
+    if (logger)
+        atomic_store_explicit(&logger->direct, direct, memory_order_relaxed);
 }
 
 void dz_logger_set_level(dz_logger *logger, int level)

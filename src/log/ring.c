@@ -26,30 +26,35 @@ void dz_ring_free(dz_ring *ring)
     free(ring);
 }
 
-/* The up to two pieces that `len` bytes at `at` lie in. */
-static size_t first_piece(const dz_ring *ring, size_t at, size_t len)
+static size_t offset_of(const dz_ring *ring, size_t at)
 {
-    size_t to_end = ring->size - (at & (ring->size - 1));
+    return (at - ring->base) & (ring->size - 1);
+}
+
+/* The first of the up to two pieces that `len` bytes at the offset lie in. */
+static size_t first_piece(const dz_ring *ring, size_t offset, size_t len)
+{
+    size_t to_end = ring->size - offset;
     return len < to_end ? len : to_end;
 }
 
 bool dz_ring_put(dz_ring *ring, dz_slice line, size_t *used)
 {
     size_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-    if (line.len > ring->size - (tail - ring->head_seen)) {
-        ring->head_seen = atomic_load_explicit(&ring->head, memory_order_acquire);
-        if (line.len > ring->size - (tail - ring->head_seen)) {
-            *used = tail - ring->head_seen;
-            return false;
-        }
+    size_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
+    if (head == tail)
+        ring->base = tail;
+    if (line.len > ring->size - (tail - head)) {
+        *used = tail - head;
+        return false;
     }
-    size_t first = first_piece(ring, tail, line.len);
-    memcpy(ring->bytes + (tail & (ring->size - 1)), line.ptr, first);
+    size_t offset = offset_of(ring, tail), first = first_piece(ring, offset, line.len);
+    memcpy(ring->bytes + offset, line.ptr, first);
     memcpy(ring->bytes, line.ptr + first, line.len - first);
     /* Sequentially consistent with the writer's going to sleep: either the writer sees this line,
      * or the owner sees that it must wake the writer. */
     atomic_store(&ring->tail, tail + line.len);
-    *used = tail + line.len - ring->head_seen;
+    *used = tail + line.len - head;
     return true;
 }
 
@@ -62,8 +67,8 @@ size_t dz_ring_take(dz_ring *ring, char *to, size_t room)
         len = room;
     if (len == 0)
         return 0;
-    size_t first = first_piece(ring, head, len);
-    memcpy(to, ring->bytes + (head & (ring->size - 1)), first);
+    size_t offset = offset_of(ring, head), first = first_piece(ring, offset, len);
+    memcpy(to, ring->bytes + offset, first);
     memcpy(to + first, ring->bytes, len - first);
     if (!all) {
         const char *last = memrchr(to, '\n', len);

@@ -16,10 +16,13 @@ typedef struct dz_ring {
     char *line; /* where the owner makes a line */
     atomic_bool owned;
 
-    /* The owner's cache line(s): head and tail count bytes for ever, modulo size in the ring. */
+    /* The owner's cache line(s). Head and tail count bytes for ever; the one counted `n` lies at
+     * (n - base) modulo size. Whenever the ring is empty the owner begins at its start again: so
+     * only as much memory is ever touched, and kept in the cache, as really piles up. The writer
+     * looks at base when there is something to take, and then it does not change. */
     _Alignas(64) _Atomic size_t tail;
-    size_t head_seen; /* how far the writer was when last looked */
-    uint64_t ms;      /* the time whose digits are in ms_digits */
+    size_t base;
+    uint64_t ms; /* the time whose digits are in ms_digits */
     char ms_digits[24];
     size_t ms_len;
     _Atomic uint64_t lines, dropped;

@@ -62,7 +62,7 @@ static void restart_in_child(dz_logger *logger)
     for (dz_ring *ring = atomic_load(&logger->rings); ring; ring = ring->next) {
         atomic_store(&ring->head, 0);
         atomic_store(&ring->tail, 0);
-        ring->head_seen = 0;
+        ring->base = 0;
         ring->ms = UINT64_MAX;
         atomic_store(&ring->lines, 0);
         atomic_store(&ring->dropped, 0);

@@ -52,6 +52,44 @@ static void look_at_kind(dz_sink *sink)
     }
 }
 
+/* Only a file that was opened by name is read: whoever gave a descriptor may have given no more. */
+static void open_tail(dz_sink *sink)
+{
+    if (sink->tail_fd >= 0)
+        close(sink->tail_fd);
+    sink->tail_fd = -1;
+    struct stat st;
+    if (!sink->path || fstat(sink->fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return;
+    char path[40];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", sink->fd);
+    sink->tail_fd = open(path, O_RDONLY | O_CLOEXEC); /* -1: we may only write */
+}
+
+static bool ends_in_mid_line(const dz_sink *sink)
+{
+    struct stat st;
+    char last;
+    return fstat(sink->tail_fd, &st) == 0 && st.st_size > 0 &&
+           pread(sink->tail_fd, &last, 1, st.st_size - 1) == 1 && last != '\n';
+}
+
+/* A process that shares the file, or an earlier one, may have been killed in the middle of a line:
+ * ours must not become a part of it. What is merely being written just now is whole a moment later.
+ */
+static bool must_end_a_line(const dz_sink *sink)
+{
+    enum { LOOKS = 3 };
+    if (sink->tail_fd < 0)
+        return false;
+    for (int i = 0; i < LOOKS; i++) {
+        if (!ends_in_mid_line(sink))
+            return false;
+        poll(NULL, 0, 1);
+    }
+    return true;
+}
+
 /* O_NONBLOCK: a FIFO that nobody reads must be an error, not a hang; for files it means nothing. */
 static int open_path(const char *path)
 {
@@ -61,7 +99,7 @@ static int open_path(const char *path)
 
 int dz_sink_open(dz_sink *sink, const char *path, int fd)
 {
-    *sink = (dz_sink){.fd = fd};
+    *sink = (dz_sink){.fd = fd, .tail_fd = -1};
     if (path) {
         sink->path = strdup(path);
         if (!sink->path)
@@ -74,11 +112,14 @@ int dz_sink_open(dz_sink *sink, const char *path, int fd)
         sink->owns_fd = true;
     }
     look_at_kind(sink);
+    open_tail(sink);
     return 0;
 }
 
 void dz_sink_close(dz_sink *sink)
 {
+    if (sink->tail_fd >= 0)
+        close(sink->tail_fd);
     if (sink->owns_fd)
         close(sink->fd);
     free(sink->path);
@@ -97,6 +138,7 @@ int dz_sink_reopen(dz_sink *sink)
     sink->owns_fd = true;
     sink->torn = false; /* what was begun is in the old file */
     look_at_kind(sink);
+    open_tail(sink);
     return 0;
 }
 
@@ -172,7 +214,7 @@ static uint64_t count_lines(const char *bytes, size_t len)
 
 void dz_sink_write(dz_sink *sink, const char *bytes, size_t len)
 {
-    if (len > 0 && sink->torn) {
+    if (len > 0 && (sink->torn || must_end_a_line(sink))) {
         if (write_fully(sink, "\n", 1) == 0) {
             sink->lost += count_lines(bytes, len);
             return;

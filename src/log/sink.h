@@ -11,6 +11,7 @@ typedef enum dz_sink_kind { DZ_SINK_FILE, DZ_SINK_PIPE, DZ_SINK_SOCKET } dz_sink
 
 typedef struct dz_sink {
     int fd;
+    int tail_fd; /* reads the end of a file of our own; -1: none */
     bool owns_fd;
     bool nonblocking; /* write() says EAGAIN instead of waiting */
     bool torn;        /* the last thing written was the beginning of a line */

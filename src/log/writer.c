@@ -32,7 +32,7 @@ static void tell(dz_logger *logger, int level, const char *msg, const dz_field *
     char memory[2048];
     dz_line line;
     dz_line_init(&line, memory, sizeof memory, msg, &logger->redact);
-    dz_line_begin(&line, logger, NULL, level);
+    dz_line_begin(&line, logger, NULL, level, 0);
     for (size_t i = 0; i < count; i++)
         dz_line_field(&line, &fields[i]);
     dz_slice text = dz_line_finish(&line, msg);
@@ -93,8 +93,9 @@ static void wake_waiting(dz_logger *logger)
         futex_wake(&logger->drains);
 }
 
-void dz_writer_drain(dz_logger *logger)
+bool dz_writer_drain(dz_logger *logger)
 {
+    bool found = false;
     pthread_mutex_lock(&logger->draining);
     reopen_if_asked(logger);
     size_t len = 0;
@@ -104,6 +105,7 @@ void dz_writer_drain(dz_logger *logger)
             size_t got = dz_ring_take(ring, logger->batch + len, logger->batch_bytes - len);
             taken += got;
             len += got;
+            found = true;
             if (logger->batch_bytes - len < logger->line_bytes) {
                 wake_waiting(logger);
                 write_batch(logger, len);
@@ -115,6 +117,7 @@ void dz_writer_drain(dz_logger *logger)
     write_batch(logger, len);
     tell_losses(logger);
     pthread_mutex_unlock(&logger->draining);
+    return found;
 }
 
 static bool has_work(dz_logger *logger)
@@ -134,24 +137,31 @@ static bool is_urgent(dz_logger *logger)
            atomic_load(&logger->flush_done) != atomic_load(&logger->flush_wanted);
 }
 
-static void drain_and_answer_flushes(dz_logger *logger)
+static bool drain_and_answer_flushes(dz_logger *logger)
 {
     unsigned wanted = atomic_load(&logger->flush_wanted);
-    dz_writer_drain(logger);
+    bool found = dz_writer_drain(logger);
     if (atomic_exchange(&logger->flush_done, wanted) != wanted)
         futex_wake(&logger->flush_done);
+    return found;
+}
+
+static void sleep_until_work(dz_logger *logger)
+{
+    atomic_store(&logger->doze, DZ_WRITER_ASLEEP);
+    while (!has_work(logger)) {
+        futex_wait(&logger->doze, DZ_WRITER_ASLEEP, -1);
+        atomic_store(&logger->doze, DZ_WRITER_ASLEEP);
+    }
 }
 
 static void *run(void *arg)
 {
     dz_logger *logger = arg;
     pthread_setname_np(pthread_self(), "dz-log");
-    for (;;) {
-        atomic_store(&logger->doze, DZ_WRITER_ASLEEP);
-        while (!has_work(logger)) {
-            futex_wait(&logger->doze, DZ_WRITER_ASLEEP, -1);
-            atomic_store(&logger->doze, DZ_WRITER_ASLEEP);
-        }
+    for (bool found = false;;) {
+        if (!found)
+            sleep_until_work(logger);
         if (!is_urgent(logger)) {
             atomic_store(&logger->doze, DZ_WRITER_NAPPING);
             if (!is_urgent(logger))
@@ -159,7 +169,7 @@ static void *run(void *arg)
         }
         atomic_store(&logger->doze, DZ_WRITER_AWAKE);
         bool stop = atomic_load(&logger->stop);
-        drain_and_answer_flushes(logger);
+        found = drain_and_answer_flushes(logger);
         if (stop)
             return NULL;
     }

@@ -28,7 +28,8 @@ bool dz_metric_name_valid(const char *name)
 
 static bool label_valid(const dz_label *label, bool is_histogram)
 {
-    return name_valid(label->name, false) && strncmp(label->name, "__", 2) != 0 && label->value &&
+    return name_valid(label->name, false) && strncmp(label->name, "__", 2) != 0 &&
+           strcmp(label->name, "worker") != 0 && label->value &&
            !(is_histogram && strcmp(label->name, "le") == 0) &&
            dz_utf8_valid(dz_slice_of(label->value));
 }

@@ -188,14 +188,27 @@ static void put_family(writer *w, const dz_family *family)
     free(buckets);
 }
 
+/* With metrics->writing held. */
+static int collect(dz_metrics *metrics)
+{
+    for (const dz_collector *at = metrics->collectors; at; at = at->next) {
+        int rc = at->fn(metrics, at->data);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
 int dz_metrics_write(dz_metrics *metrics, dz_buf *text)
 {
-    writer w = {.text = text};
+    pthread_mutex_lock(&metrics->writing);
+    writer w = {.text = text, .rc = collect(metrics)};
     pthread_mutex_lock(&metrics->lock);
     locale_t before = uselocale(metrics->c_locale);
     for (const dz_family *family = metrics->families; family && w.rc == 0; family = family->next)
         put_family(&w, family);
     uselocale(before);
     pthread_mutex_unlock(&metrics->lock);
+    pthread_mutex_unlock(&metrics->writing);
     return w.rc;
 }

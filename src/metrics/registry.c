@@ -17,8 +17,10 @@ dz_metrics *dz_metrics_new(void)
         free(metrics);
         return NULL;
     }
+    pthread_mutex_init(&metrics->writing, NULL);
     pthread_mutex_init(&metrics->lock, NULL);
     metrics->last = &metrics->families;
+    metrics->last_collector = &metrics->collectors;
     return metrics;
 }
 
@@ -58,7 +60,12 @@ void dz_metrics_free(dz_metrics *metrics)
         next = family->next;
         free_family(family);
     }
+    for (dz_collector *collector = metrics->collectors, *next; collector; collector = next) {
+        next = collector->next;
+        free(collector);
+    }
     freelocale(metrics->c_locale);
+    pthread_mutex_destroy(&metrics->writing);
     pthread_mutex_destroy(&metrics->lock);
     free(metrics);
 }
@@ -323,11 +330,42 @@ static void forget_in(dz_series *series, const void *key)
     }
 }
 
+int dz_metrics_collect(dz_metrics *metrics, dz_metrics_collector fn, void *data)
+{
+    dz_collector *collector = malloc(sizeof *collector);
+    if (!collector)
+        return DZ_E_NOMEM;
+    *collector = (dz_collector){.fn = fn, .data = data};
+    pthread_mutex_lock(&metrics->writing);
+    *metrics->last_collector = collector;
+    metrics->last_collector = &collector->next;
+    pthread_mutex_unlock(&metrics->writing);
+    return 0;
+}
+
+static void forget_collectors(dz_metrics *metrics, const void *data)
+{
+    dz_collector **link = &metrics->collectors;
+    while (*link) {
+        dz_collector *collector = *link;
+        if (collector->data != data) {
+            link = &collector->next;
+            continue;
+        }
+        *link = collector->next;
+        free(collector);
+    }
+    metrics->last_collector = link;
+}
+
 void dz_metrics_forget(dz_metrics *metrics, const void *histogram_or_data)
 {
+    pthread_mutex_lock(&metrics->writing);
+    forget_collectors(metrics, histogram_or_data);
     pthread_mutex_lock(&metrics->lock);
     for (dz_family *family = metrics->families; family; family = family->next)
         for (dz_series *series = family->series; series; series = series->next)
             forget_in(series, histogram_or_data);
     pthread_mutex_unlock(&metrics->lock);
+    pthread_mutex_unlock(&metrics->writing);
 }

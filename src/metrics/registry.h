@@ -41,7 +41,15 @@ typedef struct dz_family {
     dz_series *series, **last;
 } dz_family;
 
+typedef struct dz_collector {
+    struct dz_collector *next;
+    dz_metrics_collector fn;
+    void *data;
+} dz_collector;
+
 struct dz_metrics {
+    pthread_mutex_t writing; /* taken before the other one; guards the collectors */
+    dz_collector *collectors, **last_collector;
     pthread_mutex_t lock;
     locale_t c_locale; /* so that 0.5 is never written 0,5 */
     dz_family *families, **last;
