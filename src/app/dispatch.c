@@ -41,6 +41,7 @@ static void run(dz_fiber *fiber)
     dz_request *req = fiber->owner;
     dz_next(req, &req->res);
     complete(req);
+    dz_core_run_after(dz_call_of(req)->core, req);
 }
 
 /* --- on the loop --- */

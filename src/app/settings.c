@@ -59,6 +59,8 @@ static const setting table[] = {
      "for the client to take anything of a response (30s)"},
     {"drain-timeout", DURATION, AT(drain_timeout_ns), 0, FOREVER, "TIME",
      "for running requests when told to stop (10s)"},
+    {"hooks-max", COUNT, AT(hooks_max), 0, 1 << 20, "N",
+     "hooks of dz_after above which a warning names who adds\nthem; 0 never (10)"},
     {"quiet", FLAG, AT(quiet), 0, 1, NULL, "no line about starting and stopping"},
 };
 
@@ -85,6 +87,7 @@ void dz_settings_init(dz_settings *settings)
         .body_timeout_ns = 20 * DZ_SEC,
         .write_timeout_ns = 30 * DZ_SEC,
         .drain_timeout_ns = 10 * DZ_SEC,
+        .hooks_max = 10,
     };
 }
 
