@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Examines servers with known faults with donmaz doctor and prints the confusion matrix.
 
-usage: labelled.py DONMAZ OUTSIDE NODE [CASE...]
+usage: labelled.py DONMAZ OUTSIDE SERVICE NODE [CASE...]
 
-OUTSIDE is the program made from outside.c. Fails when more than two verdicts are wrong.
+OUTSIDE and SERVICE are the programs made from outside.c and service.c. Fails when more than two verdicts are wrong.
 """
 import json
 import os
@@ -53,6 +53,26 @@ OUTSIDE_CASES = {
 }
 
 
+OFF = ["--rescue-after", "0"]
+# case: (arguments, verdict, load, function)
+SERVICE_CASES = {
+    "hello": ([], "healthy", LOAD, None),
+    "quick_wait": ([], "healthy", LOAD, None),
+    "rescued": ([], "healthy", "-c1 -d2 /", None),
+    "bounded_cache": ([], "healthy", "-c10 -d3 /", None),
+    "burn": (OFF, "blocked-loop", LOAD, "burn_cpu"),
+    "one_in_five": (OFF, "blocked-loop", LOAD, "burn_cpu"),
+    "sync_call": (OFF, "blocked-loop", LOAD, None),
+    "rare_long": (OFF, "blocked-loop", LOAD, "burn_cpu"),
+    "burn_4ms": ([*OFF, "--processes", "5"], "too-few-cores", "-c40 -d2 /", None),
+    "burn rescued": ([], "too-few-cores", "-c40 -d2 /", None),
+    "leak": ([], "memory-growth", "-c10 -d3 /", None),
+    "slow_upstream": ([], "waiting-for-io", LOAD, None),
+    "two_waits": (OFF, "waiting-for-io", "-c5 -d2 /", None),
+    "cheap": (OFF, "overloaded", "-c100 -d2 /", None),
+}
+
+
 def examine(donmaz, command, load):
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "report.json")
@@ -80,12 +100,14 @@ def print_matrix(pairs):
 
 
 def main():
-    donmaz, outside, node, *only = sys.argv[1:]
+    donmaz, outside, service, node, *only = sys.argv[1:]
     cases = [("node " + name, [node, os.path.join(HERE, "servers.mjs"), name], *case)
              for name, case in NODE_CASES.items()]
     cases += [("C " + name, [outside, name], *case) for name, case in OUTSIDE_CASES.items()]
+    cases += [("donmaz " + name, [service, "--port", "0", "--case", name.split()[0], *args], *case)
+              for name, (args, *case) in SERVICE_CASES.items()]
     if only:
-        cases = [case for case in cases if case[0].split()[1] in only]
+        cases = [case for case in cases if set(case[0].split()) & set(only)]
     pairs, wrong, unnamed = [], 0, 0
     for label, command, truth, load, function in cases:
         report = examine(donmaz, command, load)

@@ -17,7 +17,7 @@ static const char tool[] = "donmaz doctor";
 typedef struct doctor_options {
     uint64_t pid, duration, listen_timeout;
     const char *on_port, *load, *html, *json, *fail_if;
-    bool open, no_inspect;
+    bool open, no_inspect, no_probe;
 } doctor_options;
 
 #define AT(member) offsetof(doctor_options, member)
@@ -37,6 +37,9 @@ static const dz_option table[] = {
     {DZ_OPT_FLAG, 0, "no-inspect", NULL, AT(no_inspect), 0, 0,
      "leave Node's inspector closed: no function is named, no garbage collected before and\n"
      "after"},
+    {DZ_OPT_FLAG, 0, "no-probe", NULL, AT(no_probe), 0, 0,
+     "do not ask it 20 times a second how soon it answers (by a line that is no HTTP request,\n"
+     "which servers refuse)"},
     {.kind = DZ_OPT_HEADING, .name = "What to write"},
     {DZ_OPT_STRING, 'o', "html", "FILE", AT(html), 0, 0,
      "the page (donmaz-doctor-PID.html); - leaves it out"},
@@ -107,6 +110,8 @@ static void on_load(void *arg, dz_run *run)
         start_native(d);
     dz_tree_sample(&d->run.tree);
     dz_outside_mark(&d->outside, &d->run.tree, dz_now());
+    if (!d->no_probe && d->run.port && !d->probe)
+        d->probe = dz_probe_start(d->run.port);
 }
 
 static void on_tick(void *arg, dz_run *run)
@@ -120,6 +125,7 @@ static void on_tick(void *arg, dz_run *run)
 static void on_end(void *arg, dz_run *run)
 {
     dz_doctor *d = arg;
+    dz_probe_stop(d->probe);
     d->facts.demand = dz_outside_demand(&d->outside, &run->tree, dz_now(), run->load_cpu_ns);
     d->facts.cores = dz_doctor_cores(&run->tree);
     if (run->early_exit || !run->node_ready)
@@ -242,6 +248,7 @@ static int examine(dz_doctor *d, const doctor_options *o, const dz_operands *ope
         .arg = d,
     };
     set_title(d, o, operands);
+    d->no_probe = o->no_probe;
     int code = dz_run_start(&d->run, &ro);
     if (code != DZ_EXIT_OK && d->run.load_from == 0)
         return code; /* it never came to measuring: the message has said why */
@@ -272,6 +279,7 @@ int dz_tool_doctor(int argc, char **argv)
         code = d ? examine(d, &o, &operands) : dz_fail(DZ_EXIT_FAILED, tool, "out of memory");
         if (d) {
             dz_run_close(&d->run);
+            dz_probe_free(d->probe);
             dz_outside_close(&d->outside);
             dz_profile_close(&d->profile);
             dz_native_free(d->native);

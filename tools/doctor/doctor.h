@@ -11,8 +11,9 @@
 typedef struct dz_doctor {
     dz_run run;
     dz_outside outside;
+    dz_probe *probe; /* NULL: none */
     dz_profile profile;
-    bool profile_ready;
+    bool profile_ready, no_probe;
     dz_native *native;                      /* of a program that is not Node; NULL */
     uint64_t garbage_before, garbage_after; /* when heaps were collected; 0: not */
     dz_facts facts;

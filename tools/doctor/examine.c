@@ -29,6 +29,7 @@ static void read_load(dz_load_facts *load, const char *path)
         load->max_ms = json_number_value(json_object_get(latency, "max"));
         load->errors = json_number_value(json_object_get(j, "errors"));
         load->non2xx = json_number_value(json_object_get(j, "non2xx"));
+        load->connections = json_number_value(json_object_get(j, "connections"));
     }
     json_decref(j);
 }
@@ -84,29 +85,12 @@ static bool is_node(const dz_facts *f, pid_t pid)
     return false;
 }
 
-/* The function of the program's own that computes most. */
+/* The function of a program that is not Node. */
 static void native_culprit(dz_doctor *d)
 {
-    enum { LOOK = 20 };
-    dz_hot hot[LOOK];
-    dz_culprit *c = &d->facts.native;
     dz_native_stop(d->native);
-    long n = dz_native_build(d->native, &d->profile, NULL) == 0
-                 ? dz_profile_hottest(&d->profile, hot, LOOK, NULL, NULL)
-                 : 0;
-    double total = (double)dz_profile_total(&d->profile);
-    for (long i = 0; i < n && !c->known; i++) {
-        const dz_frame *f = &d->profile.frames[hot[i].frame];
-        dz_slice name = dz_profile_text(&d->profile, f->name);
-        dz_slice file = dz_profile_text(&d->profile, f->file);
-        if (f->kind != DZ_FRAME_NATIVE || (name.len && name.ptr[0] == '[') || hot[i].self == 0)
-            continue;
-        c->known = true;
-        c->share = (double)hot[i].self / total;
-        c->line = f->line;
-        snprintf(c->name, sizeof c->name, "%.*s", (int)name.len, name.ptr);
-        snprintf(c->file, sizeof c->file, "%.*s", (int)file.len, file.ptr);
-    }
+    if (dz_native_build(d->native, &d->profile, NULL) == 0)
+        dz_facts_culprit(&d->facts.native, &d->profile, NULL, d->facts.from, d->facts.to, false);
 }
 
 /* For handlers that compute: what each way of running them would give, from their measured times on
@@ -179,6 +163,9 @@ void dz_doctor_examine(dz_doctor *d)
         p->node = is_node(f, p->pid);
         f->process_count++;
     }
+    double busy = f->demand.running + f->demand.others;
+    dz_facts_probe(&f->probe, dz_probe_seen(d->probe), &d->outside,
+                   busy > 0 ? f->demand.others / busy : 0, f->from, f->to);
     if (got.lost)
         dz_doctor_note(d, "some Node threads ended before their profile could be had");
     if (run->node.feed.malformed)

@@ -53,6 +53,8 @@ typedef struct dz_demand {
     double machine;   /* cores busy with anything at all */
     double others;    /* of them, with neither the program nor its load */
     double throttled; /* share of the time the quota stopped us */
+    double ready;     /* as wanted, counting waits for which others are to blame in full */
+    double busiest;   /* the thread that wanted to run most: share of the time, at most 1 */
 } dz_demand;
 
 /* Since the mark, until the last tick; `load_ns` is the CPU time of the load generator. */
