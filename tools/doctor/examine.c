@@ -72,7 +72,8 @@ static void loop_facts(dz_doctor *d)
         dz_facts_culprit(&l->culprit, &d->profile, s, f->from, f->to, l->stalls > 0);
         double gc = dz_facts_garbage(&d->profile, s, f->from, f->to, false);
         double stall_gc = dz_facts_garbage(&d->profile, s, f->from, f->to, true);
-        l->gc = gc >= 0 ? gc * l->utilisation : l->gc;
+        /* As if no other program had taken the cores: helper threads wait for one, too. */
+        l->gc = gc >= 0 ? gc * l->utilisation * (1 - l->starved) : l->gc;
         l->stall_gc = l->stalls && stall_gc >= 0 ? stall_gc : l->stall_gc;
     }
 }
@@ -93,46 +94,6 @@ static void native_culprit(dz_doctor *d)
         dz_facts_culprit(&d->facts.native, &d->profile, NULL, d->facts.from, d->facts.to, false);
 }
 
-/* For handlers that compute: what each way of running them would give, from their measured times on
- * the loop. Each route's share of the connections is its share of the time in flight. */
-static void prescribe(dz_doctor *d)
-{
-    enum { REQUESTS = 20000 };
-    const dz_loop_facts *l = d->diagnosis.loop;
-    dz_queue_route routes[DZ_MAX_ROUTES];
-    size_t count = 0;
-    double connections = 0, in_flight = 0;
-    double clients = l && l->connections > l->inflight_max ? l->connections
-                     : l                                   ? l->inflight_max
-                                                           : 0;
-    dz_verdict v = d->diagnosis.verdict;
-    bool computes = v == DZ_VERDICT_BLOCKED || v == DZ_VERDICT_OVERLOADED || v == DZ_VERDICT_CORES;
-    if (!l || !computes || l->requests < 20 || clients < 1 || l->stall_gc >= 0.5 ||
-        (l->stall_cpu >= 0 && l->stall_cpu < 0.3))
-        return;
-    for (size_t i = 0; i < l->route_count; i++)
-        in_flight += (double)l->routes[i].count * l->routes[i].total_ms;
-    for (size_t i = 0; i < l->route_count && in_flight > 0; i++) {
-        const dz_route_facts *r = &l->routes[i];
-        double part = (double)r->count * r->total_ms / in_flight * clients;
-        if (r->count == 0 || r->sync_ms <= 0)
-            continue;
-        double own = 1 - l->starved;
-        routes[count++] = (dz_queue_route){.service_ms = r->sync_ms * own,
-                                           .deviation_ms = r->sync_deviation_ms * own,
-                                           .connections = part < 1 ? 1 : part};
-        connections += part < 1 ? 1 : part;
-    }
-    for (int m = 0; m < DZ_QUEUE_MODES; m++)
-        if (dz_queue_simulate((dz_queue_mode)m, d->facts.cores, routes, count, REQUESTS,
-                              &d->estimates[m]) < 0)
-            return;
-    snprintf(d->basis, sizeof d->basis,
-             "simulated from the measured loop time of %zu route(s), %.0f connections, %u core(s), "
-             "with nothing else on the machine; what takes over %.0f ms runs in the workers",
-             count, connections, d->facts.cores, DZ_QUEUE_LONG_MS);
-}
-
 void dz_doctor_examine(dz_doctor *d)
 {
     dz_facts *f = &d->facts;
@@ -142,7 +103,8 @@ void dz_doctor_examine(dz_doctor *d)
     f->to = run->load_to ? run->load_to : run->ended;
     if (f->to > f->from + SETTLE_MS * DZ_MS * 5)
         f->from += SETTLE_MS * DZ_MS; /* connecting and compiling */
-    dz_window_trim(run->node_ready ? &run->node.feed : NULL, &d->outside, &f->from, &f->to);
+    dz_window_trim(run->node_ready ? &run->node.feed : NULL, run->options.load ? NULL : &d->outside,
+                   &f->from, &f->to);
     f->seconds = (double)(f->to - f->from) / 1e9;
     read_load(&f->load, run->load_json);
     dz_collected got = {0};
@@ -171,5 +133,5 @@ void dz_doctor_examine(dz_doctor *d)
     if (run->node.feed.malformed)
         dz_doctor_note(d, "some of what the program reported could not be read");
     dz_judge(&d->diagnosis, f);
-    prescribe(d);
+    dz_doctor_prescribe(d);
 }
