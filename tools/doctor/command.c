@@ -96,10 +96,27 @@ static void start_native(dz_doctor *d)
         dz_doctor_note(d, why);
 }
 
+/* A program may listen on several: which one was taken must not be a riddle. */
+static void tell_port(const dz_run *run)
+{
+    if (run->port_count < 2)
+        return;
+    fprintf(stderr, "%s: it listens on", tool);
+    for (int i = 0; i < run->port_count; i++) {
+        const dz_port *p = &run->ports[i];
+        fprintf(stderr, i ? ", " : " ");
+        if (p->kind == DZ_PORT_UNIX)
+            fprintf(stderr, "%s", p->address);
+        else
+            fprintf(stderr, p->kind == DZ_PORT_TCP6 ? "[%s]:%u" : "%s:%u", p->address, p->port);
+    }
+    fprintf(stderr, "; the first is taken\n");
+}
+
 static void on_load(void *arg, dz_run *run)
 {
     dz_doctor *d = arg;
-    (void)run;
+    tell_port(run);
     collect_garbage(d);
     d->garbage_before = dz_now();
     let_report(d);
@@ -250,7 +267,7 @@ static int examine(dz_doctor *d, const doctor_options *o, const dz_operands *ope
     set_title(d, o, operands);
     d->no_probe = o->no_probe;
     int code = dz_run_start(&d->run, &ro);
-    if (code != DZ_EXIT_OK && d->run.load_from == 0)
+    if (code != DZ_EXIT_OK && d->run.load_from == 0 && !d->run.interrupted)
         return code; /* it never came to measuring: the message has said why */
     if (d->run.interrupted)
         dz_doctor_note(d, "the run was ended early by a signal");

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdint.h>
 
-static const double TICK_MS = 4, SLICE_MS = 1.4, BALANCE_MS = 64;
+static const double TICK_MS = 4, SLICE_MS = 1.4, BALANCE_MS = 64, AHEAD_MS = 0.1;
 
 static const size_t NONE = SIZE_MAX;
 
@@ -81,8 +81,8 @@ void dz_sched_wake(dz_sched *s, size_t thread)
     if (idle != NONE)
         t->core = idle;
     double low = floor_of(s, t->core);
-    /* One that slept is not owed the time it slept. */
-    t->had = idle != NONE || t->had < low ? low : t->had;
+    /* One that slept is not owed the time it slept, but comes before those that computed on. */
+    t->had = idle != NONE ? low : low - AHEAD_MS;
     t->ready = true;
     dz_sched_core *c = &s->cores[t->core];
     if (c->running == NONE)

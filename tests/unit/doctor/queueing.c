@@ -42,6 +42,27 @@ static void workers_free_the_loop_for_short_requests(void **state)
     assert_true(workers.rps > 10 * plain.rps);
 }
 
+/* The concurrency experiment's shape on two cores, each route for itself. */
+static void routes_have_figures_of_their_own(void **state)
+{
+    (void)state;
+    dz_queue_route routes[] = {{.service_ms = 6, .connections = 2},
+                               {.service_ms = 200, .connections = 2}};
+    dz_queue_result r;
+    assert_int_equal(dz_queue_simulate(DZ_QUEUE_PLAIN, 2, routes, 2, 5000, &r), 0);
+    assert_near(r.routes[0].p50_ms, 412, 0.02);
+    assert_near(r.routes[0].rps, r.routes[1].rps, 0.02);
+    /* A cluster's connections are dealt out in turn: each process has one of each. */
+    assert_int_equal(dz_queue_simulate(DZ_QUEUE_CLUSTER, 2, routes, 2, 5000, &r), 0);
+    assert_near(r.routes[0].p50_ms, 206, 0.02);
+    /* Three threads for two cores: neither is idle, and the loop has its share. */
+    assert_int_equal(dz_queue_simulate(DZ_QUEUE_WORKERS, 2, routes, 2, 5000, &r), 0);
+    double used = r.routes[0].rps * 6 + r.routes[1].rps * 200;
+    assert_near(used, 2000, 0.05);
+    assert_true(r.routes[0].p99_ms < 60);
+    assert_true(r.routes[1].rps > 4);
+}
+
 static void the_cores_are_never_exceeded(void **state)
 {
     (void)state;
@@ -69,6 +90,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_loop_serves_one_at_a_time),
         cmocka_unit_test(workers_free_the_loop_for_short_requests),
+        cmocka_unit_test(routes_have_figures_of_their_own),
         cmocka_unit_test(the_cores_are_never_exceeded),
         cmocka_unit_test(senseless_input_is_refused),
     };
