@@ -60,6 +60,7 @@ static void move(dz_sched *s, size_t thread, size_t to)
     t->had = floor_of(s, to) + ahead;
     t->ready = true;
     t->core = to;
+    t->moved = s->now;
 }
 
 static size_t idle_core(const dz_sched *s, size_t preferred)
@@ -134,8 +135,18 @@ double dz_sched_next(const dz_sched *s)
     return next;
 }
 
-/* Moves a waiting thread from the core with most to the one with fewest, so that all have their
- * turn of the less crowded one. */
+static size_t longest_there(const dz_sched *s, size_t core)
+{
+    size_t best = NONE;
+    for (size_t i = 0; i < s->thread_count; i++)
+        if (s->threads[i].ready && s->threads[i].core == core &&
+            (best == NONE || s->threads[i].moved < s->threads[best].moved))
+            best = i;
+    return best;
+}
+
+/* Moves the thread that has been there longest from the core with most to the one with fewest, so
+ * that all have their turn of the less crowded one. */
 static void balance(dz_sched *s)
 {
     size_t most = 0, fewest = 0, max = 0, min = SIZE_MAX;
@@ -152,10 +163,11 @@ static void balance(dz_sched *s)
     }
     if (max < 2 || max == min)
         return;
-    size_t thread = least(s, most, true);
-    if (thread == NONE)
-        return;
+    size_t thread = longest_there(s, most);
+    bool ran = s->cores[most].running == thread;
     move(s, thread, fewest);
+    if (ran)
+        put_on(s, most, least(s, most, false));
     if (s->cores[fewest].running == NONE)
         put_on(s, fewest, thread);
 }

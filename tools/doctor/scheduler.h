@@ -17,7 +17,8 @@ enum { DZ_SCHED_CORES = 128, DZ_SCHED_THREADS = 512 };
 typedef struct dz_sched_thread {
     bool ready;
     size_t core;
-    double had; /* CPU time, ms, comparable within a core */
+    double had;   /* CPU time, ms, comparable within a core */
+    double moved; /* when it came to its core */
 } dz_sched_thread;
 
 typedef struct dz_sched_core {
