@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-LOAD = ["--load", "-c5 -d1500ms /"]
+LOAD = ["--load", "-c5 -d2 /"]
 SLOW = """
 function slow() { const end = process.cpuUsage().user + 40000;
   while (process.cpuUsage().user < end) for (let i = 0; i < 2000; i++) Math.sqrt(i); }

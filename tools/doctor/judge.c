@@ -158,11 +158,21 @@ static void find(dz_diagnosis *d, dz_verdict verdict, bool holds)
         d->also[d->also_count++] = verdict;
 }
 
+static void say_others(dz_diagnosis *d, const dz_facts *f)
+{
+    if (f->demand.others >= 0.5)
+        dz_say(d,
+               "other programs took %.1f of the machine's cores meanwhile: figures on a quiet "
+               "machine will differ",
+               f->demand.others);
+}
+
 void dz_judge(dz_diagnosis *d, const dz_facts *f)
 {
     *d = (dz_diagnosis){.verdict = DZ_VERDICT_HEALTHY};
     if (no_data(d, f)) {
         d->verdict = DZ_VERDICT_NO_DATA;
+        say_others(d, f);
         dz_advise(d, f);
         return;
     }
@@ -219,10 +229,6 @@ void dz_judge(dz_diagnosis *d, const dz_facts *f)
         d->loop = worst(f, NULL, busy_weight);
         dz_explain_healthy(d, f, d->loop);
     }
-    if (f->demand.others >= 0.5)
-        dz_say(d,
-               "other programs took %.1f of the machine's cores meanwhile: figures on a quiet "
-               "machine will differ",
-               f->demand.others);
+    say_others(d, f);
     dz_advise(d, f);
 }
