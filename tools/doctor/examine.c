@@ -34,6 +34,24 @@ static void read_load(dz_load_facts *load, const char *path)
     json_decref(j);
 }
 
+/* A server that gets slower costs more towards the end than on average. */
+static void second_half(dz_doctor *d)
+{
+    const dz_run *run = &d->run;
+    json_t *j = run->load_json[0] ? json_load_file(run->load_json, 0, NULL) : NULL;
+    json_t *intervals = json_object_get(j, "intervals");
+    double every = json_number_value(json_object_get(j, "sampleInt"));
+    size_t n = json_array_size(intervals), half = n / 2;
+    if (half > 0 && every > 0 && run->load_to > run->load_from) {
+        uint64_t from = run->load_from + (uint64_t)((double)half * every * 1e6);
+        for (size_t i = half; i < n; i++)
+            d->facts.load.late_requests +=
+                json_number_value(json_object_get(json_array_get(intervals, i), "requests"));
+        d->facts.load.late_cpu = dz_outside_cpu_ms(&d->outside, from, run->load_to);
+    }
+    json_decref(j);
+}
+
 unsigned dz_doctor_cores(const dz_tree *tree)
 {
     unsigned cores = dz_cpu_count(), widest = 0;
@@ -107,6 +125,7 @@ void dz_doctor_examine(dz_doctor *d)
                    &f->from, &f->to);
     f->seconds = (double)(f->to - f->from) / 1e9;
     read_load(&f->load, run->load_json);
+    second_half(d);
     dz_collected got = {0};
     if (dz_profile_init(&d->profile) == 0) {
         d->profile.keep_ticks = true;

@@ -80,6 +80,7 @@ typedef struct dz_process_facts {
 typedef struct dz_load_facts {
     bool known;
     double requests, rps, p50_ms, p99_ms, max_ms, errors, non2xx, connections;
+    double late_requests, late_cpu; /* of its second half: answered, and CPU time they took, ms */
 } dz_load_facts;
 
 /* How soon the server refused a line that is no request; time that the prober or other programs

@@ -7,19 +7,29 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Time in [from, to] that the program's threads were ready and had no core, at most all of it. */
+/* How long one process's threads were ready without a core in [from, to]. The kernel counts a wait
+ * when it ends: what is more than fits into an interval belongs to those before it. */
+static double waited_ns(const dz_out_series *s, uint64_t from, uint64_t to)
+{
+    double waited = 0, carried = 0;
+    for (size_t k = s->samples.count; k-- > 0;) {
+        const dz_out_sample *p = &s->samples.at[k];
+        double span = (double)(p->to - p->from), here = (double)p->wait * span + carried;
+        carried = fmax(0, here - span);
+        here = fmin(here, span);
+        uint64_t start = p->from > from ? p->from : from, end = p->to < to ? p->to : to;
+        if (end > start && span > 0)
+            waited += here * (double)(end - start) / span;
+    }
+    return waited;
+}
+
+/* The same for the whole program, at most all of the time. */
 static double starved_ns(const dz_outside *outside, uint64_t from, uint64_t to)
 {
     double waited = 0;
-    for (size_t i = 0; i < outside->processes.count; i++) {
-        const dz_out_series *s = &outside->processes.at[i];
-        for (size_t k = 0; k < s->samples.count; k++) {
-            const dz_out_sample *p = &s->samples.at[k];
-            uint64_t start = p->from > from ? p->from : from, end = p->to < to ? p->to : to;
-            if (end > start)
-                waited += (double)(end - start) * fmin(1, (double)p->wait);
-        }
-    }
+    for (size_t i = 0; i < outside->processes.count; i++)
+        waited += waited_ns(&outside->processes.at[i], from, to);
     return fmin(waited, (double)(to - from));
 }
 

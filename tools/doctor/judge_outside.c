@@ -10,7 +10,12 @@ bool dz_process_grows(const dz_process_facts *p)
 
 double dz_cpu_per_request_ms(const dz_facts *f)
 {
-    return f->load.known && f->load.rps > 0 ? f->demand.running * 1e3 / f->load.rps : 0;
+    enum { FEW = 5 };
+    if (!f->load.known || f->load.rps <= 0)
+        return 0;
+    double all = f->demand.running * 1e3 / f->load.rps;
+    double late = f->load.late_requests >= FEW ? f->load.late_cpu / f->load.late_requests : 0;
+    return late > all ? late : all;
 }
 
 /* One thread does all the work: what it is at keeps the rest waiting. */
@@ -46,6 +51,11 @@ static bool overloaded(const dz_facts *f)
 
 static bool waiting(const dz_facts *f)
 {
+    /* A loop that answers the probe late is not waiting for others; nor can it be told when other
+     * programs have all the cores. */
+    if ((f->probe.answered > 0 && f->probe.p50_ms >= DZ_STALL_MS) ||
+        f->demand.others >= FULL * f->cores)
+        return false;
     return f->load.known && f->load.p50_ms >= WAITING_MS && f->demand.busiest < WAITING_LOOP &&
            dz_cpu_per_request_ms(f) <= WAITING_PART * f->load.p50_ms;
 }

@@ -32,7 +32,8 @@ void dz_say(dz_diagnosis *d, const char *format, ...) DZ_PRINTF(2, 3);
  * it began, or, of a loop that hardly rests, all it did. */
 double dz_cost_ms(const dz_loop_facts *loop);
 
-/* CPU time of all the program's threads for each request; 0 unknown. */
+/* CPU time of all the program's threads for each request, or for each of the second half if that is
+ * more; 0 unknown. */
 double dz_cpu_per_request_ms(const dz_facts *facts);
 
 /* A process that is not Node and whose memory grows. */

@@ -211,6 +211,18 @@ static thread_sums sum_threads(const dz_outside *o, const dz_tree *tree, double 
     return sums;
 }
 
+double dz_outside_cpu_ms(const dz_outside *o, uint64_t from, uint64_t to)
+{
+    double cpu = 0;
+    for (size_t i = 0; i < o->processes.count; i++)
+        for (size_t k = 0; k < o->processes.at[i].samples.count; k++) {
+            const dz_out_sample *p = &o->processes.at[i].samples.at[k];
+            uint64_t start = p->from > from ? p->from : from, end = p->to < to ? p->to : to;
+            cpu += end > start ? (double)p->cpu * (double)(end - start) / 1e6 : 0;
+        }
+    return cpu;
+}
+
 dz_demand dz_outside_demand(dz_outside *o, const dz_tree *tree, uint64_t now, double load_ns)
 {
     dz_demand d = {0};

@@ -46,6 +46,9 @@ void dz_outside_tick(dz_outside *outside, const dz_tree *tree, uint64_t now);
 /* Opens the window: what threads have used so far does not count in dz_outside_demand. */
 void dz_outside_mark(dz_outside *outside, const dz_tree *tree, uint64_t now);
 
+/* CPU time of all processes in [from, to], ms. */
+double dz_outside_cpu_ms(const dz_outside *outside, uint64_t from, uint64_t to);
+
 typedef struct dz_demand {
     double running;   /* cores' worth of work done since the mark, per time */
     double wanted;    /* threads running or ready to run, on average: at most 1 for each */

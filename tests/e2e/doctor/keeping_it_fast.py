@@ -12,6 +12,7 @@ import unittest
 
 DONMAZ, NODE, ROOT, SERVER = map(os.path.abspath, sys.argv[1:5])
 LOAD = ("--load", "-c100 -d2 /seed/v1")
+SLOW_LOAD = ("--load", "-c100 -d4 /seed/v1")  # it takes requests to get slow
 PEER = os.path.join(ROOT, "peers", "node", "keeping-it-fast")
 LISTENER_JS = os.path.join(PEER, "etagger-slow.mjs")
 LISTENER_C = os.path.join(ROOT, "examples", "keeping-it-fast", "etagger.c")
@@ -44,7 +45,7 @@ class KeepingItFast(unittest.TestCase):
                 return json.load(f), run.stderr
 
     def test_doctor_names_the_listener_of_the_slow_node_server(self):
-        report, _ = self.report("doctor", *LOAD, "--", *node("slow"))
+        report, _ = self.report("doctor", *SLOW_LOAD, "--", *node("slow"))
         self.assertEqual(report["verdict"], "blocked-loop")
         culprit = report["culprit"]
         self.assertEqual((culprit["function"], os.path.realpath(culprit["file"]), culprit["line"]),
@@ -53,7 +54,8 @@ class KeepingItFast(unittest.TestCase):
         self.assertIn("GET /seed/v1", [r["route"] for r in report["loops"][0]["routes"]])
 
     def test_doctor_names_the_listener_of_the_slow_donmaz_server(self):
-        report, err = self.report("doctor", *LOAD, "--", *donmaz("slow", "--rescue-after", "0"))
+        report, err = self.report("doctor", *SLOW_LOAD, "--",
+                                  *donmaz("slow", "--rescue-after", "0"))
         self.assertEqual(report["verdict"], "blocked-loop")
         culprit = report["culprit"]
         self.assertEqual(culprit["function"], "remember_etag")
@@ -68,10 +70,10 @@ class KeepingItFast(unittest.TestCase):
             self.assertNotEqual(report["verdict"], "blocked-loop", report["evidence"])
 
     def test_the_hottest_function_of_the_slow_node_server_is_the_listener(self):
-        report, _ = self.report("flame", "--no-native", *LOAD, "--", *node("slow"))
+        report, _ = self.report("flame", "--no-native", *SLOW_LOAD, "--", *node("slow"))
         apps = [f for f in report["hottest"] if f["kind"] == "app"]
-        self.assertEqual(apps[0]["name"], "rememberEtag")
-        self.assertGreater(apps[0]["total_ms"], 0.4 * report["total_ms"])
+        self.assertEqual((apps[0]["name"], os.path.realpath(apps[0]["file"])),
+                         ("rememberEtag", LISTENER_JS))
 
     def test_the_hottest_frames_of_the_fast_servers_are_the_network_layer(self):
         report, _ = self.report("flame", "--no-native", *LOAD, "--", *node("fast"))
