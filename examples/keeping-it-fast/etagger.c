@@ -3,7 +3,6 @@
 
 #include <openssl/evp.h>
 #include <pthread.h>
-#include <stdio.h>
 
 enum { HASH = 64, HASH_TEXT = 2 * HASH + 3, URLS = 64 };
 
@@ -39,8 +38,10 @@ static void remember(const unsigned char *url, const unsigned char *body)
     memcpy(known.url[at], url, HASH);
     char *text = known.etag[at];
     *text++ = '"';
-    for (size_t i = 0; i < HASH; i++)
-        text += snprintf(text, 3, "%02x", body[i]);
+    for (size_t i = 0; i < HASH; i++) {
+        *text++ = "0123456789abcdef"[body[i] >> 4];
+        *text++ = "0123456789abcdef"[body[i] & 15];
+    }
     *text++ = '"';
     *text = '\0';
     pthread_mutex_unlock(&known.lock);

@@ -46,18 +46,3 @@ dz_slice seed_url(dz_request *req)
     memcpy(text + path.len + 1, query.ptr, query.len);
     return dz_slice_make(text, path.len + 1 + query.len);
 }
-
-int seed_to_json(const seed *object, dz_buf *out)
-{
-    dz_json json;
-    dz_json_init(&json, out, 0);
-    dz_json_object_open(&json);
-    dz_json_key(&json, "data");
-    dz_json_string(&json, object->data);
-    dz_json_key(&json, "url");
-    dz_json_string(&json, object->url);
-    dz_json_key(&json, "ts");
-    dz_json_uint(&json, object->ts);
-    dz_json_object_close(&json);
-    return dz_json_finish(&json);
-}

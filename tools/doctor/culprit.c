@@ -50,6 +50,16 @@ static bool begins(dz_slice text, dz_slice with)
     return text.len >= with.len && memcmp(text.ptr, with.ptr, with.len) == 0;
 }
 
+/* A static function of the library; its others are named dz_. */
+static bool is_donmaz(dz_slice file)
+{
+    static const char *const folders[] = {"/src/app/", "/src/http/", "/src/loop/", "/src/pool/"};
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
+        if (memmem(file.ptr, file.len, folders[i], strlen(folders[i])))
+            return true;
+    return false;
+}
+
 /* Machine code with a known source that is neither the system's (Debian builds its libraries from
  * "./") nor donmaz's own. */
 static bool is_users_native(const dz_profile *p, const dz_frame *f, bool wide)
@@ -57,8 +67,9 @@ static bool is_users_native(const dz_profile *p, const dz_frame *f, bool wide)
     dz_slice name = dz_profile_text(p, f->name);
     if (f->kind != DZ_FRAME_NATIVE || begins(name, DZ_LIT("[")))
         return false;
-    return wide || (f->line && !begins(name, DZ_LIT("dz_")) &&
-                    !begins(dz_profile_text(p, f->file), DZ_LIT("./")));
+    dz_slice file = dz_profile_text(p, f->file);
+    return wide || (f->line && !begins(name, DZ_LIT("dz_")) && !begins(file, DZ_LIT("./")) &&
+                    !is_donmaz(file));
 }
 
 /* `wide`: the user's own functions were hardly there; of Node dependencies count too, of others
