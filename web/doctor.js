@@ -8,7 +8,7 @@ import { element, pageData, percent } from './dom.js';
 const COLOURS = ['#0b68cb', '#d9480f', '#2b8a3e', '#9c36b5', '#0b7285', '#c2255c', '#5f3dc4', '#846100'];
 const MB = 1e6;
 const report = pageData();
-const { loops, processes } = report.series;
+const { loops, processes, probe } = report.series;
 
 const column = (series, name) => series.columns.indexOf(name);
 const timesOf = (series) => series.rows.map((row) => row[0] / 1000);
@@ -37,6 +37,7 @@ function gcLine(series) {
 
 const charts = [
   { key: 'delay', title: 'Event-loop delay', unit: 'ms', lines: loops.map((s) => line(s, 'delay_ms', loopName(s))) },
+  { key: 'probe', title: 'Answer to a probe from outside', unit: 'ms', lines: [line(probe, 'took_ms', 'took')] },
   { key: 'utilisation', title: 'Event-loop utilisation, each interval', unit: '%', lines: loops.map((s) => line(s, 'utilisation', loopName(s), 100)) },
   { key: 'cpu', title: 'CPU, one core = 100', unit: '%', lines: processes.map((s) => line(s, 'cpu', processName(s), 100)) },
   { key: 'wait', title: 'Waiting for a core', unit: '%', lines: processes.map((s) => line(s, 'wait', processName(s), 100)) },
@@ -91,8 +92,8 @@ function routes() {
 
 function estimates() {
   if (!report.prescription) return [];
-  const rows = report.prescription.estimates.map((e) => [e.name, e.rps.toFixed(0), e.p50_ms.toFixed(1), e.p99_ms.toFixed(1)]);
-  return [element('h2', {}, 'What each way of running it would give'), element('div', { class: 'dim' }, report.prescription.basis), table(['', 'req/s', 'p50 ms', 'p99 ms'], rows)];
+  const rows = report.prescription.estimates.flatMap((e) => e.routes.map((r, i) => [i ? '' : e.name, r.route, r.rps.toFixed(r.rps < 100 ? 1 : 0), r.p50_ms.toFixed(1), r.p99_ms.toFixed(1)]));
+  return [element('h2', {}, 'What each way of running it would give'), element('div', { class: 'dim' }, report.prescription.basis), table(['', 'route', 'req/s', 'p50 ms', 'p99 ms'], rows)];
 }
 
 const containers = charts.map((chart) => element('div'));

@@ -29,6 +29,12 @@ typedef void dz_handler(dz_request *req, dz_response *res);
  * DZ_E_* or -errno, 0 when there is none. */
 typedef void dz_error_handler(dz_request *req, dz_response *res, int status, int error);
 
+/* "file:line" of the line it stands on, for the functions that take a place: a string that lives as
+ * long as the program, or NULL. */
+#define DZ_HERE_TEXT(line) #line
+#define DZ_HERE_LINE(line) DZ_HERE_TEXT(line)
+#define DZ_HERE            (__FILE__ ":" DZ_HERE_LINE(__LINE__))
+
 /* NULL: out of memory. */
 DZ_API dz_app *dz_app_new(void);
 DZ_API void dz_app_free(dz_app *app); /* NULL is fine */
@@ -46,11 +52,27 @@ DZ_API dz_route *dz_delete(dz_app *app, const char *pattern, dz_handler *handler
 DZ_API dz_route *dz_all(dz_app *app, const char *pattern, dz_handler *handler); /* any method */
 
 /* Middleware for the routes added to this app or group (and groups of it) from now on, in the order
- * of the calls; the app's own also runs for 404 and 405. */
-DZ_API void dz_use(dz_app *app, dz_handler *middleware);
+ * of the calls; the app's own also runs for 404 and 405.
+ *
+ * Routes and middleware are fixed once the app runs: what is registered later is left out, and a
+ * warning (once) names the place in the source. That is why these are macros. */
+#define dz_use(app, middleware) dz_use_at(app, middleware, DZ_HERE)
+DZ_API void dz_use_at(dz_app *app, dz_handler *middleware, const char *place);
 
 /* Runs the rest: the next middleware or the handler; returns when it has. */
 DZ_API void dz_next(dz_request *req, dz_response *res);
+
+/* Called once a request has its response, in the order added, on the handler's stack: with the same
+ * freedom to wait, but too late to answer. dz_res_status tells what was answered. Not for requests
+ * that no route or middleware saw (malformed ones, 503 for want of memory).
+ *
+ * A hook stays until the app is freed. One that is added while the app runs takes part from the
+ * next request on, which is nearly always a mistake: each request then adds its own, and every
+ * later one calls them all. A warning (once) names the place; another one does when there are more
+ * than --hooks-max (10). Any thread. 0, DZ_E_NOMEM, DZ_E_INVALID. */
+typedef void dz_hook(dz_request *req, dz_response *res, void *data);
+#define dz_after(app, hook, data) dz_after_at(app, hook, data, DZ_HERE)
+DZ_API int dz_after_at(dz_app *app, dz_hook *hook, void *data, const char *place);
 
 /* A view of the app for routes below `prefix`, with middleware of its own after the app's. Freed
  * with the app. NULL like the routes. */
@@ -59,7 +81,8 @@ DZ_API dz_app *dz_group(dz_app *app, const char *prefix);
 /* --- options of a route; NULL routes are passed over --- */
 
 /* Middleware for this route alone, after the app's and the group's. */
-DZ_API dz_route *dz_route_use(dz_route *route, dz_handler *middleware);
+#define dz_route_use(route, middleware) dz_route_use_at(route, middleware, DZ_HERE)
+DZ_API dz_route *dz_route_use_at(dz_route *route, dz_handler *middleware, const char *place);
 
 /* The handler computes or blocks: always run it on a worker, from the first request on. */
 DZ_API dz_route *dz_blocking(dz_route *route);

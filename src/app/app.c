@@ -86,6 +86,7 @@ dz_app *dz_app_new(void)
     }
     core->listen_fd = core->adopt_fd = -1;
     dz_spread_init(&core->spread);
+    pthread_mutex_init(&core->after.lock, NULL);
     dz_settings_init(&core->settings);
     init_builtin(core, &core->not_found, "(no route)");
     init_builtin(core, &core->not_allowed, "(method not allowed)");
@@ -132,6 +133,7 @@ void dz_app_free(dz_app *app)
         free(core->user_options);
         core->user_options = next;
     }
+    dz_core_free_hooks(core);
     dz_router_free(core->router);
     dz_spread_destroy(&core->spread);
     dz_core_free_metrics(core);
@@ -150,9 +152,9 @@ void dz_core_fail_build(dz_core *core, const char *what, int code)
     core->build_error_code = code;
 }
 
-void dz_use(dz_app *app, dz_handler *middleware)
+void dz_use_at(dz_app *app, dz_handler *middleware, const char *place)
 {
-    if (!app)
+    if (!app || dz_core_sealed(app->core, DZ_WARNED_USE, "dz_use", place))
         return;
     dz_handler **list = realloc(app->middleware, (app->middleware_count + 1) * sizeof *list);
     if (!list) {
@@ -194,7 +196,7 @@ static int build_chain(dz_route *route, const dz_app *app, dz_handler *handler)
 
 dz_app *dz_group(dz_app *app, const char *prefix)
 {
-    if (!app)
+    if (!app || dz_core_sealed(app->core, DZ_WARNED_ROUTE, "dz_group", prefix))
         return NULL;
     dz_app *group = calloc(1, sizeof *group);
     const char *above = app->prefix ? app->prefix : "";
@@ -214,7 +216,7 @@ dz_app *dz_group(dz_app *app, const char *prefix)
 
 static dz_route *add_route(dz_app *app, unsigned method, const char *pattern, dz_handler *handler)
 {
-    if (!app)
+    if (!app || dz_core_sealed(app->core, DZ_WARNED_ROUTE, "registering a route", pattern))
         return NULL;
     dz_core *core = app->core;
     int rc = DZ_E_NOMEM;
@@ -277,10 +279,10 @@ dz_route *dz_all(dz_app *app, const char *pattern, dz_handler *handler)
     return add_route(app, DZ_ANY, pattern, handler);
 }
 
-dz_route *dz_route_use(dz_route *route, dz_handler *middleware)
+dz_route *dz_route_use_at(dz_route *route, dz_handler *middleware, const char *place)
 {
-    if (!route)
-        return NULL;
+    if (!route || dz_core_sealed(route->core, DZ_WARNED_USE, "dz_route_use", place))
+        return route;
     dz_handler **chain = realloc(route->chain, (route->chain_len + 1) * sizeof *chain);
     if (!chain) {
         dz_core_fail_build(route->core, route->label, DZ_E_NOMEM);
@@ -501,6 +503,7 @@ int dz_app_start(dz_app *app, unsigned *port)
     }
     if (rc < 0)
         return rc;
+    dz_core_seal(core);
     return dz_runtime_start(core->runtime);
 }
 

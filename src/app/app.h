@@ -12,6 +12,9 @@
 #include <donmaz/app.h>
 #include <donmaz/shed.h>
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 typedef struct dz_settings {
     const char *host;
     uint64_t port, loops, processes, workers;
@@ -19,6 +22,7 @@ typedef struct dz_settings {
     uint64_t body_max, head_max, connections_max, stack_size;
     uint64_t header_timeout_ns, idle_timeout_ns, body_timeout_ns, write_timeout_ns;
     uint64_t drain_timeout_ns;
+    uint64_t hooks_max;
     bool quiet, rescue_backtrace;
     const char *shed; /* NULL: not said */
     uint64_t shed_wait_ns, shed_wait_max_ns, shed_lag_max_ns, shed_in_flight_max, shed_rss_max;
@@ -42,6 +46,22 @@ typedef struct dz_part {
     dz_list link;
     void (*free)(struct dz_part *part);
 } dz_part;
+
+/* One dz_after. */
+typedef struct dz_after_hook {
+    dz_hook *hook;
+    void *data;
+    const char *place; /* "file:line", static; NULL unknown */
+    struct dz_after_hook *next;
+} dz_after_hook;
+
+/* What was warned of: each once. */
+enum {
+    DZ_WARNED_USE = 1,
+    DZ_WARNED_ROUTE = 2,
+    DZ_WARNED_AFTER = 4,
+    DZ_WARNED_CROWDED = 8,
+};
 
 /* What all groups of an app share. */
 typedef struct dz_core {
@@ -70,6 +90,14 @@ typedef struct dz_core {
     void *data;
     int (*on_start)(dz_app *, void *);
     void (*on_stop)(dz_app *, void *);
+
+    struct {
+        dz_after_hook *first, *last;
+        _Atomic size_t count;
+        pthread_mutex_t lock; /* of those that add */
+    } after;
+    _Atomic bool sealed; /* started: middleware and routes stay as they are */
+    _Atomic unsigned warned;
 
     dz_runtime *runtime;
     dz_server *server;
@@ -135,6 +163,14 @@ void dz_shed_leave(dz_request *req, const dz_fiber *fiber);
 /* On the handler's stack, before it runs: true when it was refused, or has waited too long, and is
  * answered. False also when dz_shed in its chain will answer it. */
 bool dz_shed_at_turn(dz_request *req);
+
+/* hooks.c */
+/* From now on registering is too late. */
+void dz_core_seal(dz_core *core);
+/* Whether it is too late; then warns once for this `kind` (DZ_WARNED_*). `place` may be NULL. */
+bool dz_core_sealed(dz_core *core, unsigned kind, const char *what, const char *place);
+void dz_core_run_after(dz_core *core, dz_request *req);
+void dz_core_free_hooks(dz_core *core);
 
 /* log.c */
 void dz_core_log(dz_core *core, int level, const char *fmt, ...)

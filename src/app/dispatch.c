@@ -44,6 +44,7 @@ static void run(dz_fiber *fiber)
     if (!protected || !dz_shed_at_turn(req))
         dz_next(req, &req->res);
     complete(req);
+    dz_core_run_after(dz_call_of(req)->core, req);
 }
 
 /* --- on the loop --- */

@@ -91,6 +91,8 @@ static const setting table[] = {
      "the header that may bring a request's id, or off\n(x-request-id)"},
     {"admin", TEXT, AT(admin), 0, 0, "[HOST:]PORT",
      "serve /metrics and the page /donmaz there, on 127.0.0.1\nunless HOST says otherwise (off)"},
+    {"hooks-max", COUNT, AT(hooks_max), 0, 1 << 20, "N",
+     "hooks of dz_after above which a warning names who adds\nthem; 0 never (10)"},
     {"quiet", FLAG, AT(quiet), 0, 1, NULL, "no line about starting and stopping"},
 };
 
@@ -123,6 +125,7 @@ void dz_settings_init(dz_settings *settings)
         .log_level = DZ_LOG_INFO,
         .request_id_header = "x-request-id",
         .admin = "off",
+        .hooks_max = 10,
     };
 }
 

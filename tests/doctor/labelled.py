@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Examines servers with known faults with donmaz doctor and prints the confusion matrix.
 
-usage: labelled.py DONMAZ OUTSIDE NODE [CASE...]
+usage: labelled.py DONMAZ OUTSIDE SERVICE NODE [all | CASE...]
 
-OUTSIDE is the program made from outside.c. Fails when more than two verdicts are wrong.
+OUTSIDE and SERVICE are the programs made from outside.c and service.c. Without names it leaves out
+those that resemble others, so as to end within two minutes. Fails when more than two verdicts are
+wrong.
 """
 import json
 import os
@@ -46,10 +48,32 @@ NODE_CASES = {
     "cheap_async": ("overloaded", "-c80 -d2 /", None),
     "idle": ("not-enough-data", None, None),
 }
+MORE_OF_THE_SAME = {"json", "quick_wait", "regex", "listener_pile", "cheap_async", "leak_closures",
+                    "many_workers"}
 OUTSIDE_CASES = {
     "hello": ("healthy", LOAD, None),
     "burn": ("blocked-loop", LOAD, "burn_cpu"),
     "leak": ("memory-growth", "-c10 -d3 /", None),
+}
+
+
+OFF = ["--rescue-after", "0"]
+# case: (arguments, verdict, load, function)
+SERVICE_CASES = {
+    "hello": ([], "healthy", LOAD, None),
+    "quick_wait": ([], "healthy", LOAD, None),
+    "rescued": ([], "healthy", "-c1 -d2 /", None),
+    "bounded_cache": ([], "healthy", "-c10 -d3 /", None),
+    "burn": (OFF, "blocked-loop", LOAD, "burn_cpu"),
+    "one_in_five": (OFF, "blocked-loop", LOAD, "burn_cpu"),
+    "sync_call": (OFF, "blocked-loop", LOAD, None),
+    "rare_long": (OFF, "blocked-loop", LOAD, "burn_cpu"),
+    "burn_4ms": ([*OFF, "--processes", "5"], "too-few-cores", "-c40 -d2 /", None),
+    "burn rescued": ([], "too-few-cores", "-c40 -d2 /", None),
+    "leak": ([], "memory-growth", "-c10 -d3 /", None),
+    "slow_upstream": ([], "waiting-for-io", LOAD, None),
+    "two_waits": (OFF, "waiting-for-io", "-c5 -d2 /", None),
+    "cheap": (OFF, "overloaded", "-c100 -d2 /", None),
 }
 
 
@@ -80,12 +104,16 @@ def print_matrix(pairs):
 
 
 def main():
-    donmaz, outside, node, *only = sys.argv[1:]
+    donmaz, outside, service, node, *only = sys.argv[1:]
     cases = [("node " + name, [node, os.path.join(HERE, "servers.mjs"), name], *case)
              for name, case in NODE_CASES.items()]
     cases += [("C " + name, [outside, name], *case) for name, case in OUTSIDE_CASES.items()]
-    if only:
-        cases = [case for case in cases if case[0].split()[1] in only]
+    cases += [("donmaz " + name, [service, "--port", "0", "--case", name.split()[0], *args], *case)
+              for name, (args, *case) in SERVICE_CASES.items()]
+    if not only:
+        cases = [case for case in cases if case[0] not in {"node " + n for n in MORE_OF_THE_SAME}]
+    elif only != ["all"]:
+        cases = [case for case in cases if set(case[0].split()) & set(only)]
     pairs, wrong, unnamed = [], 0, 0
     for label, command, truth, load, function in cases:
         report = examine(donmaz, command, load)

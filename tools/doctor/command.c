@@ -17,7 +17,7 @@ static const char tool[] = "donmaz doctor";
 typedef struct doctor_options {
     uint64_t pid, duration, listen_timeout;
     const char *on_port, *load, *html, *json, *fail_if;
-    bool open, no_inspect;
+    bool open, no_inspect, no_probe;
 } doctor_options;
 
 #define AT(member) offsetof(doctor_options, member)
@@ -37,6 +37,9 @@ static const dz_option table[] = {
     {DZ_OPT_FLAG, 0, "no-inspect", NULL, AT(no_inspect), 0, 0,
      "leave Node's inspector closed: no function is named, no garbage collected before and\n"
      "after"},
+    {DZ_OPT_FLAG, 0, "no-probe", NULL, AT(no_probe), 0, 0,
+     "do not ask it 20 times a second how soon it answers (by a line that is no HTTP request,\n"
+     "which servers refuse)"},
     {.kind = DZ_OPT_HEADING, .name = "What to write"},
     {DZ_OPT_STRING, 'o', "html", "FILE", AT(html), 0, 0,
      "the page (donmaz-doctor-PID.html); - leaves it out"},
@@ -93,10 +96,27 @@ static void start_native(dz_doctor *d)
         dz_doctor_note(d, why);
 }
 
+/* A program may listen on several: which one was taken must not be a riddle. */
+static void tell_port(const dz_run *run)
+{
+    if (run->port_count < 2)
+        return;
+    fprintf(stderr, "%s: it listens on", tool);
+    for (int i = 0; i < run->port_count; i++) {
+        const dz_port *p = &run->ports[i];
+        fprintf(stderr, i ? ", " : " ");
+        if (p->kind == DZ_PORT_UNIX)
+            fprintf(stderr, "%s", p->address);
+        else
+            fprintf(stderr, p->kind == DZ_PORT_TCP6 ? "[%s]:%u" : "%s:%u", p->address, p->port);
+    }
+    fprintf(stderr, "; the first is taken\n");
+}
+
 static void on_load(void *arg, dz_run *run)
 {
     dz_doctor *d = arg;
-    (void)run;
+    tell_port(run);
     collect_garbage(d);
     d->garbage_before = dz_now();
     let_report(d);
@@ -107,6 +127,8 @@ static void on_load(void *arg, dz_run *run)
         start_native(d);
     dz_tree_sample(&d->run.tree);
     dz_outside_mark(&d->outside, &d->run.tree, dz_now());
+    if (!d->no_probe && d->run.port && !d->probe)
+        d->probe = dz_probe_start(d->run.port);
 }
 
 static void on_tick(void *arg, dz_run *run)
@@ -120,6 +142,7 @@ static void on_tick(void *arg, dz_run *run)
 static void on_end(void *arg, dz_run *run)
 {
     dz_doctor *d = arg;
+    dz_probe_stop(d->probe);
     d->facts.demand = dz_outside_demand(&d->outside, &run->tree, dz_now(), run->load_cpu_ns);
     d->facts.cores = dz_doctor_cores(&run->tree);
     if (run->early_exit || !run->node_ready)
@@ -242,8 +265,9 @@ static int examine(dz_doctor *d, const doctor_options *o, const dz_operands *ope
         .arg = d,
     };
     set_title(d, o, operands);
+    d->no_probe = o->no_probe;
     int code = dz_run_start(&d->run, &ro);
-    if (code != DZ_EXIT_OK && d->run.load_from == 0)
+    if (code != DZ_EXIT_OK && d->run.load_from == 0 && !d->run.interrupted)
         return code; /* it never came to measuring: the message has said why */
     if (d->run.interrupted)
         dz_doctor_note(d, "the run was ended early by a signal");
@@ -272,6 +296,7 @@ int dz_tool_doctor(int argc, char **argv)
         code = d ? examine(d, &o, &operands) : dz_fail(DZ_EXIT_FAILED, tool, "out of memory");
         if (d) {
             dz_run_close(&d->run);
+            dz_probe_free(d->probe);
             dz_outside_close(&d->outside);
             dz_profile_close(&d->profile);
             dz_native_free(d->native);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 typedef struct window {
-    const dz_js_series *series;
+    const dz_js_series *series; /* NULL: all threads of a program that is not Node */
     uint64_t from, to;
     bool stalled;
 } window;
@@ -28,9 +28,9 @@ static const dz_js_sample *interval_at(const dz_js_series *series, uint64_t at)
 
 static bool in_window(const window *w, const dz_tick *t)
 {
-    if (t->tid != w->series->tid || t->at < w->from || t->at > w->to)
+    if (t->at < w->from || t->at > w->to || (w->series && t->tid != w->series->tid))
         return false;
-    if (!w->stalled)
+    if (!w->stalled || !w->series)
         return true;
     const dz_js_sample *s = interval_at(w->series, t->at);
     /* After the last interval the loop did not come back at all. */
@@ -45,9 +45,41 @@ static uint64_t weight_of(const dz_tick *t)
     return t->weight < LONGEST_NS ? t->weight : LONGEST_NS;
 }
 
-static bool is_users(const dz_frame *f)
+static bool begins(dz_slice text, dz_slice with)
 {
-    return f->kind == DZ_FRAME_APP || f->kind == DZ_FRAME_WASM;
+    return text.len >= with.len && memcmp(text.ptr, with.ptr, with.len) == 0;
+}
+
+/* A static function of the library; its others are named dz_. */
+static bool is_donmaz(dz_slice file)
+{
+    static const char *const folders[] = {"/src/app/", "/src/http/", "/src/loop/", "/src/pool/"};
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
+        if (memmem(file.ptr, file.len, folders[i], strlen(folders[i])))
+            return true;
+    return false;
+}
+
+/* Machine code with a known source that is neither the system's (Debian builds its libraries from
+ * "./") nor donmaz's own. */
+static bool is_users_native(const dz_profile *p, const dz_frame *f, bool wide)
+{
+    dz_slice name = dz_profile_text(p, f->name);
+    if (f->kind != DZ_FRAME_NATIVE || begins(name, DZ_LIT("[")))
+        return false;
+    dz_slice file = dz_profile_text(p, f->file);
+    return wide || (f->line && !begins(name, DZ_LIT("dz_")) && !begins(file, DZ_LIT("./")) &&
+                    !is_donmaz(file));
+}
+
+/* `wide`: the user's own functions were hardly there; of Node dependencies count too, of others
+ * whatever has a name. */
+static bool is_users(const dz_profile *p, const window *w, const dz_frame *f, bool wide)
+{
+    if (!w->series)
+        return is_users_native(p, f, wide);
+    return f->kind == DZ_FRAME_APP || f->kind == DZ_FRAME_WASM ||
+           (wide && f->kind == DZ_FRAME_DEPS);
 }
 
 /* What the functions of the user did in the window. */
@@ -55,10 +87,11 @@ typedef struct tally {
     uint64_t *total; /* per frame: time with it anywhere on the stack, counted once */
     uint64_t *depth; /* per frame: the same, times how deep it was */
     uint64_t all;
-    bool deps; /* the user's own functions were hardly there: dependencies count too */
+    bool wide; /* see is_users */
 } tally;
 
-static void add_stack(const dz_profile *p, tally *t, uint32_t stack, uint64_t weight)
+static void add_stack(const dz_profile *p, const window *w, tally *t, uint32_t stack,
+                      uint64_t weight)
 {
     uint64_t depth = 0;
     for (uint32_t at = stack; at; at = p->stacks[at].parent)
@@ -66,7 +99,7 @@ static void add_stack(const dz_profile *p, tally *t, uint32_t stack, uint64_t we
     for (uint32_t at = stack; at; at = p->stacks[at].parent, depth--) {
         uint32_t frame = p->stacks[at].frame;
         const dz_frame *f = &p->frames[frame];
-        if (!is_users(f) && !(t->deps && f->kind == DZ_FRAME_DEPS))
+        if (!is_users(p, w, f, t->wide))
             continue;
         bool inside = false; /* a recursive call */
         for (uint32_t up = p->stacks[at].parent; up && !inside; up = p->stacks[up].parent)
@@ -88,12 +121,12 @@ static void count(const dz_profile *p, const window *w, tally *t)
         if (p->frames[p->stacks[tick->stack].frame].kind == DZ_FRAME_IDLE || !in_window(w, tick))
             continue;
         t->all += weight_of(tick);
-        add_stack(p, t, tick->stack, weight_of(tick));
+        add_stack(p, w, t, tick->stack, weight_of(tick));
     }
 }
 
-/* The innermost function with most of the time of the one that has the largest share: its callers
- * only pass the time on, its callees each have a part only. */
+/* The innermost function with four fifths of the time of the one that has the largest share: its
+ * callers only pass the time on, its callees each have a part only. */
 static uint32_t dominant(const dz_profile *p, const tally *t)
 {
     uint32_t best = 0, most = 0;
@@ -103,7 +136,7 @@ static uint32_t dominant(const dz_profile *p, const tally *t)
             most = i;
     for (uint32_t i = 1; i < p->frame_count; i++) {
         double depth = t->total[i] ? (double)t->depth[i] / (double)t->total[i] : 0;
-        if (t->total[i] * 5 >= t->total[most] * 3 && depth > best_depth) {
+        if (t->total[i] * 5 >= t->total[most] * 4 && depth > best_depth) {
             best = i;
             best_depth = depth;
         }
@@ -125,7 +158,7 @@ static void neighbours(const dz_profile *p, const window *w, uint32_t culprit, u
         below[top] += weight_of(tick);
         for (at = p->stacks[at].parent; at; at = p->stacks[at].parent) {
             uint32_t frame = p->stacks[at].frame;
-            if (frame != culprit && is_users(&p->frames[frame])) {
+            if (frame != culprit && is_users(p, w, &p->frames[frame], false)) {
                 above[frame] += weight_of(tick);
                 break;
             }
@@ -181,7 +214,7 @@ void dz_facts_culprit(dz_culprit *out, const dz_profile *p, const dz_js_series *
                .depth = calloc(p->frame_count, sizeof *t.depth)};
     memset(out, 0, sizeof *out);
     for (int pass = 0; t.total && t.depth && pass < 2 && !out->known; pass++) {
-        t.deps = pass == 1;
+        t.wide = pass == 1;
         count(p, &w, &t);
         uint32_t frame = dominant(p, &t);
         if (frame && t.total[frame] * 10 >= t.all)

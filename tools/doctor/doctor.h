@@ -11,12 +11,18 @@
 typedef struct dz_doctor {
     dz_run run;
     dz_outside outside;
+    dz_probe *probe; /* NULL: none */
     dz_profile profile;
-    bool profile_ready;
+    bool profile_ready, no_probe;
     dz_native *native;                      /* of a program that is not Node; NULL */
     uint64_t garbage_before, garbage_after; /* when heaps were collected; 0: not */
     dz_facts facts;
     dz_diagnosis diagnosis;
+    struct {
+        const char *name; /* borrowed from the feed */
+        dz_queue_route queue;
+    } work[DZ_QUEUE_ROUTES]; /* what the estimates are made from */
+    size_t work_count;
     dz_queue_result estimates[DZ_QUEUE_MODES];
     char basis[256]; /* what the estimates rest on; empty: there are none */
     char title[512];
@@ -31,6 +37,9 @@ unsigned dz_doctor_cores(const dz_tree *tree);
 
 /* After the run: fills facts and diagnosis. */
 void dz_doctor_examine(dz_doctor *doctor);
+
+/* After the judgement: for a server that computes, fills work, estimates and basis. */
+void dz_doctor_prescribe(dz_doctor *doctor);
 
 /* The verdict in words. */
 void dz_doctor_print(const dz_doctor *doctor, FILE *out);

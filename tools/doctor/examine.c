@@ -29,6 +29,25 @@ static void read_load(dz_load_facts *load, const char *path)
         load->max_ms = json_number_value(json_object_get(latency, "max"));
         load->errors = json_number_value(json_object_get(j, "errors"));
         load->non2xx = json_number_value(json_object_get(j, "non2xx"));
+        load->connections = json_number_value(json_object_get(j, "connections"));
+    }
+    json_decref(j);
+}
+
+/* A server that gets slower costs more towards the end than on average. */
+static void second_half(dz_doctor *d)
+{
+    const dz_run *run = &d->run;
+    json_t *j = run->load_json[0] ? json_load_file(run->load_json, 0, NULL) : NULL;
+    json_t *intervals = json_object_get(j, "intervals");
+    double every = json_number_value(json_object_get(j, "sampleInt"));
+    size_t n = json_array_size(intervals), half = n / 2;
+    if (half > 0 && every > 0 && run->load_to > run->load_from) {
+        uint64_t from = run->load_from + (uint64_t)((double)half * every * 1e6);
+        for (size_t i = half; i < n; i++)
+            d->facts.load.late_requests +=
+                json_number_value(json_object_get(json_array_get(intervals, i), "requests"));
+        d->facts.load.late_cpu = dz_outside_cpu_ms(&d->outside, from, run->load_to);
     }
     json_decref(j);
 }
@@ -71,7 +90,8 @@ static void loop_facts(dz_doctor *d)
         dz_facts_culprit(&l->culprit, &d->profile, s, f->from, f->to, l->stalls > 0);
         double gc = dz_facts_garbage(&d->profile, s, f->from, f->to, false);
         double stall_gc = dz_facts_garbage(&d->profile, s, f->from, f->to, true);
-        l->gc = gc >= 0 ? gc * l->utilisation : l->gc;
+        /* As if no other program had taken the cores: helper threads wait for one, too. */
+        l->gc = gc >= 0 ? gc * l->utilisation * (1 - l->starved) : l->gc;
         l->stall_gc = l->stalls && stall_gc >= 0 ? stall_gc : l->stall_gc;
     }
 }
@@ -84,69 +104,12 @@ static bool is_node(const dz_facts *f, pid_t pid)
     return false;
 }
 
-/* The function of the program's own that computes most. */
+/* The function of a program that is not Node. */
 static void native_culprit(dz_doctor *d)
 {
-    enum { LOOK = 20 };
-    dz_hot hot[LOOK];
-    dz_culprit *c = &d->facts.native;
     dz_native_stop(d->native);
-    long n = dz_native_build(d->native, &d->profile, NULL) == 0
-                 ? dz_profile_hottest(&d->profile, hot, LOOK, NULL, NULL)
-                 : 0;
-    double total = (double)dz_profile_total(&d->profile);
-    for (long i = 0; i < n && !c->known; i++) {
-        const dz_frame *f = &d->profile.frames[hot[i].frame];
-        dz_slice name = dz_profile_text(&d->profile, f->name);
-        dz_slice file = dz_profile_text(&d->profile, f->file);
-        if (f->kind != DZ_FRAME_NATIVE || (name.len && name.ptr[0] == '[') || hot[i].self == 0)
-            continue;
-        c->known = true;
-        c->share = (double)hot[i].self / total;
-        c->line = f->line;
-        snprintf(c->name, sizeof c->name, "%.*s", (int)name.len, name.ptr);
-        snprintf(c->file, sizeof c->file, "%.*s", (int)file.len, file.ptr);
-    }
-}
-
-/* For handlers that compute: what each way of running them would give, from their measured times on
- * the loop. Each route's share of the connections is its share of the time in flight. */
-static void prescribe(dz_doctor *d)
-{
-    enum { REQUESTS = 20000 };
-    const dz_loop_facts *l = d->diagnosis.loop;
-    dz_queue_route routes[DZ_MAX_ROUTES];
-    size_t count = 0;
-    double connections = 0, in_flight = 0;
-    double clients = l && l->connections > l->inflight_max ? l->connections
-                     : l                                   ? l->inflight_max
-                                                           : 0;
-    dz_verdict v = d->diagnosis.verdict;
-    bool computes = v == DZ_VERDICT_BLOCKED || v == DZ_VERDICT_OVERLOADED || v == DZ_VERDICT_CORES;
-    if (!l || !computes || l->requests < 20 || clients < 1 || l->stall_gc >= 0.5 ||
-        (l->stall_cpu >= 0 && l->stall_cpu < 0.3))
-        return;
-    for (size_t i = 0; i < l->route_count; i++)
-        in_flight += (double)l->routes[i].count * l->routes[i].total_ms;
-    for (size_t i = 0; i < l->route_count && in_flight > 0; i++) {
-        const dz_route_facts *r = &l->routes[i];
-        double part = (double)r->count * r->total_ms / in_flight * clients;
-        if (r->count == 0 || r->sync_ms <= 0)
-            continue;
-        double own = 1 - l->starved;
-        routes[count++] = (dz_queue_route){.service_ms = r->sync_ms * own,
-                                           .deviation_ms = r->sync_deviation_ms * own,
-                                           .connections = part < 1 ? 1 : part};
-        connections += part < 1 ? 1 : part;
-    }
-    for (int m = 0; m < DZ_QUEUE_MODES; m++)
-        if (dz_queue_simulate((dz_queue_mode)m, d->facts.cores, routes, count, REQUESTS,
-                              &d->estimates[m]) < 0)
-            return;
-    snprintf(d->basis, sizeof d->basis,
-             "simulated from the measured loop time of %zu route(s), %.0f connections, %u core(s), "
-             "with nothing else on the machine; what takes over %.0f ms runs in the workers",
-             count, connections, d->facts.cores, DZ_QUEUE_LONG_MS);
+    if (dz_native_build(d->native, &d->profile, NULL) == 0)
+        dz_facts_culprit(&d->facts.native, &d->profile, NULL, d->facts.from, d->facts.to, false);
 }
 
 void dz_doctor_examine(dz_doctor *d)
@@ -158,9 +121,11 @@ void dz_doctor_examine(dz_doctor *d)
     f->to = run->load_to ? run->load_to : run->ended;
     if (f->to > f->from + SETTLE_MS * DZ_MS * 5)
         f->from += SETTLE_MS * DZ_MS; /* connecting and compiling */
-    dz_window_trim(run->node_ready ? &run->node.feed : NULL, &d->outside, &f->from, &f->to);
+    dz_window_trim(run->node_ready ? &run->node.feed : NULL, run->options.load ? NULL : &d->outside,
+                   &f->from, &f->to);
     f->seconds = (double)(f->to - f->from) / 1e9;
     read_load(&f->load, run->load_json);
+    second_half(d);
     dz_collected got = {0};
     if (dz_profile_init(&d->profile) == 0) {
         d->profile.keep_ticks = true;
@@ -179,10 +144,13 @@ void dz_doctor_examine(dz_doctor *d)
         p->node = is_node(f, p->pid);
         f->process_count++;
     }
+    double busy = f->demand.running + f->demand.others;
+    dz_facts_probe(&f->probe, dz_probe_seen(d->probe), &d->outside,
+                   busy > 0 ? f->demand.others / busy : 0, f->from, f->to);
     if (got.lost)
         dz_doctor_note(d, "some Node threads ended before their profile could be had");
     if (run->node.feed.malformed)
         dz_doctor_note(d, "some of what the program reported could not be read");
     dz_judge(&d->diagnosis, f);
-    prescribe(d);
+    dz_doctor_prescribe(d);
 }

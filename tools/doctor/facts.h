@@ -3,6 +3,7 @@
 #define DZ_DOCTOR_FACTS_H
 
 #include "outside.h"
+#include "probe.h"
 
 #include "flame/profile.h"
 #include "node/feed.h"
@@ -78,8 +79,19 @@ typedef struct dz_process_facts {
 /* What the load generator saw; from `donmaz load`. */
 typedef struct dz_load_facts {
     bool known;
-    double requests, rps, p50_ms, p99_ms, max_ms, errors, non2xx;
+    double requests, rps, p50_ms, p99_ms, max_ms, errors, non2xx, connections;
+    double late_requests, late_cpu; /* of its second half: answered, and CPU time they took, ms */
 } dz_load_facts;
+
+/* How soon the server refused a line that is no request; time that the prober or other programs
+ * took is taken out. */
+typedef struct dz_probe_facts {
+    size_t count, answered;
+    double p50_ms, p90_ms, max_ms;
+    size_t late;       /* answers that took DZ_STALL_MS or more */
+    double stalled;    /* share of the time that those took */
+    double pending_ms; /* the last one had not been answered for so long when the load ended */
+} dz_probe_facts;
 
 enum { DZ_MAX_LOOPS = 64, DZ_MAX_PROCESSES = 64 };
 
@@ -93,6 +105,7 @@ typedef struct dz_facts {
     dz_process_facts processes[DZ_MAX_PROCESSES];
     size_t process_count;
     dz_load_facts load;
+    dz_probe_facts probe;
     bool profiled;
     dz_culprit native; /* of a program that is not Node, when perf events could look */
 } dz_facts;
@@ -106,8 +119,12 @@ void dz_facts_loop(dz_loop_facts *out, const dz_js_series *series, const dz_out_
 void dz_facts_process(dz_process_facts *out, const dz_out_series *series, uint64_t from,
                       uint64_t to);
 
+/* `others`: the part of a wait for a core that other programs are to blame for. */
+void dz_facts_probe(dz_probe_facts *out, const dz_probe_samples *samples, const dz_outside *outside,
+                    double others, uint64_t from, uint64_t to);
+
 /* Who held the loop: from ticks of the profile in the loop's stalls (`stalled`), or of all its busy
- * time. */
+ * time. Without a series: of a program that is not Node, all its threads. */
 void dz_facts_culprit(dz_culprit *out, const dz_profile *profile, const dz_js_series *series,
                       uint64_t from, uint64_t to, bool stalled);
 

@@ -183,40 +183,64 @@ static dz_out_mark mark_of(const dz_outside *o, pid_t pid, const dz_tree_thread 
     return (dz_out_mark){.cpu = t->first_cpu_ns, .wait = t->first_wait_ns};
 }
 
-/* Sums over all threads; with `demand` also how many of them wanted to run. A wait counts by
- * `own`, the part of it that is for each other and not for other programs. */
-static void sum_threads(const dz_outside *o, const dz_tree *tree, double span, double own,
-                        double *run, double *wait, double *wanted)
+typedef struct thread_sums {
+    double run, wait; /* ns */
+    double wanted, busiest;
+} thread_sums;
+
+/* Over all threads. A wait counts by `own`, the part of it that is for each other and not for other
+ * programs. */
+static thread_sums sum_threads(const dz_outside *o, const dz_tree *tree, double span, double own)
 {
-    *run = *wait = *wanted = 0;
+    thread_sums sums = {0};
     for (size_t i = 0; i < tree->count; i++)
         for (size_t k = 0; k < tree->procs[i].count; k++) {
             const dz_tree_thread *t = &tree->procs[i].threads[k];
             dz_out_mark m = mark_of(o, tree->procs[i].pid, t);
             double r = (double)(t->cpu_ns - m.cpu), w = (double)(t->wait_ns - m.wait);
             double wants = (r + w * own) / span;
-            *run += r;
-            *wait += w;
+            wants = wants < 1 ? wants : 1;
+            sums.run += r;
+            sums.wait += w;
+            /* Whatever it waited for: a thread that always waits for a core is a full one. */
+            double full = (r + w) / span < 1 ? (r + w) / span : 1;
+            sums.busiest = full > sums.busiest ? full : sums.busiest;
             if (wants >= 0.05) /* helpers that hardly run are no demand */
-                *wanted += wants < 1 ? wants : 1;
+                sums.wanted += wants;
         }
+    return sums;
+}
+
+double dz_outside_cpu_ms(const dz_outside *o, uint64_t from, uint64_t to)
+{
+    double cpu = 0;
+    for (size_t i = 0; i < o->processes.count; i++)
+        for (size_t k = 0; k < o->processes.at[i].samples.count; k++) {
+            const dz_out_sample *p = &o->processes.at[i].samples.at[k];
+            uint64_t start = p->from > from ? p->from : from, end = p->to < to ? p->to : to;
+            cpu += end > start ? (double)p->cpu * (double)(end - start) / 1e6 : 0;
+        }
+    return cpu;
 }
 
 dz_demand dz_outside_demand(dz_outside *o, const dz_tree *tree, uint64_t now, double load_ns)
 {
     dz_demand d = {0};
-    double span = (double)(now - o->marked), run, wait;
+    double span = (double)(now - o->marked);
     if (o->marked == 0 || span <= 0)
         return d;
     d.machine = (double)(machine_busy() - o->busy_mark) / span;
-    sum_threads(o, tree, span, 1, &run, &wait, &d.wanted);
-    d.running = run / span;
+    thread_sums sums = sum_threads(o, tree, span, 1);
+    d.running = sums.run / span;
+    d.busiest = sums.busiest;
+    d.ready = sums.wanted;
     double others = d.machine - d.running - load_ns / span;
     d.others = others > 0 ? others : 0;
     /* At least half: on a full machine it can't be told whom one waits for. */
     double own = d.running + d.others > 0 ? d.running / (d.running + d.others) : 1;
-    sum_threads(o, tree, span, own > 0.5 ? own : 0.5, &run, &wait, &d.wanted);
-    d.waiting = run + wait > 0 ? wait / (run + wait) : 0;
+    sums = sum_threads(o, tree, span, own > 0.5 ? own : 0.5);
+    d.wanted = sums.wanted;
+    d.waiting = sums.run + sums.wait > 0 ? sums.wait / (sums.run + sums.wait) : 0;
     d.throttled = (double)(throttled(tree->root) - o->throttled_mark) / span;
     return d;
 }

@@ -46,6 +46,9 @@ void dz_outside_tick(dz_outside *outside, const dz_tree *tree, uint64_t now);
 /* Opens the window: what threads have used so far does not count in dz_outside_demand. */
 void dz_outside_mark(dz_outside *outside, const dz_tree *tree, uint64_t now);
 
+/* CPU time of all processes in [from, to], ms. */
+double dz_outside_cpu_ms(const dz_outside *outside, uint64_t from, uint64_t to);
+
 typedef struct dz_demand {
     double running;   /* cores' worth of work done since the mark, per time */
     double wanted;    /* threads running or ready to run, on average: at most 1 for each */
@@ -53,6 +56,8 @@ typedef struct dz_demand {
     double machine;   /* cores busy with anything at all */
     double others;    /* of them, with neither the program nor its load */
     double throttled; /* share of the time the quota stopped us */
+    double ready;     /* as wanted, counting waits for which others are to blame in full */
+    double busiest;   /* the thread that wanted to run most: share of the time, at most 1 */
 } dz_demand;
 
 /* Since the mark, until the last tick; `load_ns` is the CPU time of the load generator. */

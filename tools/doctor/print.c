@@ -38,17 +38,21 @@ static const char *style(FILE *out, dz_style code)
 static void estimates(const dz_doctor *d, FILE *out)
 {
     fputs("\nwhat each way of running it would give\n", out);
-    dz_table *t = dz_table_new(4);
+    dz_table *t = dz_table_new(5);
     dz_table_head(t, "", DZ_LEFT);
+    dz_table_head(t, "route", DZ_LEFT);
     dz_table_head(t, "req/s", DZ_RIGHT);
     dz_table_head(t, "p50 ms", DZ_RIGHT);
     dz_table_head(t, "p99 ms", DZ_RIGHT);
-    for (int m = 0; m < DZ_QUEUE_MODES; m++) {
-        dz_table_cell(t, "%s", dz_queue_mode_name((dz_queue_mode)m));
-        dz_table_cell(t, "%.0f", d->estimates[m].rps);
-        dz_table_cell(t, "%.1f", d->estimates[m].p50_ms);
-        dz_table_cell(t, "%.1f", d->estimates[m].p99_ms);
-    }
+    for (int m = 0; m < DZ_QUEUE_MODES; m++)
+        for (size_t i = 0; i < d->work_count; i++) {
+            const dz_queue_latency *r = &d->estimates[m].routes[i];
+            dz_table_cell(t, "%s", i ? "" : dz_queue_mode_name((dz_queue_mode)m));
+            dz_table_cell(t, "%s", d->work[i].name);
+            dz_table_cell(t, r->rps < 100 ? "%.1f" : "%.0f", r->rps);
+            dz_table_cell(t, "%.1f", r->p50_ms);
+            dz_table_cell(t, "%.1f", r->p99_ms);
+        }
     dz_table_print(t, out);
     dz_table_free(t);
     wrapped(out, "  ", d->basis);

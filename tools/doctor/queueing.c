@@ -1,5 +1,7 @@
 #include "queueing.h"
 
+#include "scheduler.h"
+
 #include "common/percentile.h"
 
 #include <donmaz/error.h>
@@ -9,24 +11,43 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-enum { MAX_CONNECTIONS = 1000, MAX_SERVERS = 512 };
+enum { MAX_CONNECTIONS = 1000, MAX_CORES = DZ_SCHED_THREADS / 4 };
 
-/* One closed loop: its request waits for a server, or is served. */
+/* What passing a request to a worker and its answer back costs the loop, and what a client takes
+ * from an answer to its next request, ms: as measured with piscina and donmaz load. */
+static const double PASS_MS = 0.15, TURN_MS = 0.1;
+static const double LONGEST_MS = 300e3;
+
+/* One closed loop: its client's turn, then its request in the process's loop and, where that is
+ * so, in a worker and in the loop once more. */
 typedef struct job {
-    size_t route;
-    double sent, left; /* when it was sent; CPU time still needed, ms */
-    size_t server;     /* whose queue it stands in */
-    double turn;       /* order in that queue */
+    enum { CLIENT, ON_LOOP, DISPATCHED, IN_WORKER, COMING_BACK } stage;
+    size_t route, process;
+    double sent;      /* CLIENT: when the next request will be */
+    double left;      /* CPU time of this stage */
+    double work;      /* CPU time of the whole request */
+    struct job *next; /* in the queue of a thread */
 } job;
 
-/* What serves one job at a time: a loop or a worker. */
+typedef struct queue {
+    job *first, *last;
+    size_t length;
+} queue;
+
+/* Threads: a loop for each process, then all workers, those of a process together. */
 typedef struct sim {
     const dz_queue_route *routes;
     job *jobs;
-    size_t job_count, loops, workers;
-    job *head[MAX_SERVERS]; /* being served; NULL idle */
+    size_t job_count, processes, workers; /* workers of one process */
     uint64_t seed;
-    double now;
+    queue queues[DZ_SCHED_THREADS];
+    dz_sched sched;
+    struct {
+        uint64_t *latency;
+        size_t count;
+    } seen[DZ_QUEUE_ROUTES + 1]; /* the last: all of them */
+    double from;                 /* when counting began */
+    bool counting;
 } sim;
 
 /* xorshift64*: the same numbers every time, so that a report can be repeated. */
@@ -49,93 +70,172 @@ static double service(sim *s, const dz_queue_route *r)
     return exp(log(mean) - variance / 2 + sqrt(variance) * normal);
 }
 
-/* A connection stays with its process; long requests go to any idle worker of it, else the one
- * with the shortest queue. */
-static size_t choose(const sim *s, const job *j, size_t connection)
+static void push(sim *s, size_t thread, job *j)
 {
-    size_t loop = connection % s->loops;
-    if (s->workers == 0 || s->routes[j->route].service_ms < DZ_QUEUE_LONG_MS)
-        return loop;
-    size_t first = s->loops + loop * (s->workers / s->loops), best = first, shortest = SIZE_MAX;
-    size_t own = s->workers / s->loops ? s->workers / s->loops : 1;
-    for (size_t w = first; w < first + own; w++) {
-        size_t queue = 0;
-        for (size_t i = 0; i < s->job_count; i++)
-            queue += &s->jobs[i] != j && s->jobs[i].server == w;
-        if (queue < shortest) {
-            shortest = queue;
+    queue *q = &s->queues[thread];
+    j->next = NULL;
+    *(q->last ? &q->last->next : &q->first) = j;
+    q->last = j;
+    q->length++;
+    dz_sched_wake(&s->sched, thread);
+}
+
+/* Takes the first; the thread sleeps when that was the last, which is told after what follows from
+ * it has been queued: see finish. */
+static job *shift(sim *s, size_t thread)
+{
+    queue *q = &s->queues[thread];
+    job *j = q->first;
+    q->first = j->next;
+    q->last = q->first ? q->last : NULL;
+    q->length--;
+    return j;
+}
+
+static size_t first_worker(const sim *s, size_t process)
+{
+    return s->processes + process * s->workers;
+}
+
+/* A pool gives a task to the worker that has least to do. */
+static size_t worker_for(const sim *s, size_t process)
+{
+    size_t best = first_worker(s, process);
+    for (size_t w = best + 1; w < first_worker(s, process + 1); w++)
+        if (s->queues[w].length < s->queues[best].length)
             best = w;
-        }
-    }
     return best;
 }
 
-static void send_next(sim *s, size_t connection)
+static void arrive(sim *s, job *j)
 {
-    job *j = &s->jobs[connection];
-    j->server = SIZE_MAX;
-    j->sent = s->now;
-    j->turn = s->now;
-    j->left = service(s, &s->routes[j->route]);
-    j->server = choose(s, j, connection);
+    const dz_queue_route *r = &s->routes[j->route];
+    j->work = service(s, r);
+    bool pooled = s->workers > 0 && r->service_ms >= DZ_QUEUE_LONG_MS;
+    j->stage = pooled ? DISPATCHED : ON_LOOP;
+    j->left = pooled ? PASS_MS : j->work;
+    push(s, j->process, j);
 }
 
-static void fill_heads(sim *s)
+static void answered(sim *s, job *j)
 {
-    for (size_t i = 0; i < s->loops + s->workers; i++)
-        s->head[i] = s->head[i] && s->head[i]->server == i ? s->head[i] : NULL;
-    for (size_t i = 0; i < s->job_count; i++) {
-        job *j = &s->jobs[i], **head = &s->head[j->server];
-        /* A job once begun stays at the head: its remaining time is less than its turn's. */
-        if (!*head || ((*head)->turn > j->turn))
-            *head = j;
+    double took = s->sched.now - j->sent;
+    if (s->counting) {
+        size_t both[] = {j->route, DZ_QUEUE_ROUTES};
+        for (size_t i = 0; i < 2; i++)
+            s->seen[both[i]].latency[s->seen[both[i]].count++] = (uint64_t)(took * 1e6);
     }
+    j->stage = CLIENT;
+    j->sent = s->sched.now + TURN_MS;
 }
 
-/* Serves until the next job is done; its connection. All heads share the cores evenly. */
-static size_t step(sim *s, unsigned cores)
+/* The thread is through with the first job of its queue. */
+static void finish(sim *s, size_t thread)
 {
-    double active = 0;
-    job *first = NULL;
-    fill_heads(s);
-    for (size_t i = 0; i < s->loops + s->workers; i++) {
-        if (!s->head[i])
-            continue;
-        active++;
-        if (!first || s->head[i]->left < first->left)
-            first = s->head[i];
+    job *j = shift(s, thread);
+    switch (j->stage) {
+    case DISPATCHED:
+        j->stage = IN_WORKER;
+        j->left = j->work;
+        push(s, worker_for(s, j->process), j);
+        break;
+    case IN_WORKER:
+        j->stage = COMING_BACK;
+        j->left = PASS_MS;
+        push(s, j->process, j);
+        break;
+    default:
+        answered(s, j);
     }
-    if (!first) /* every connection has a job, so one is being served */
-        return SIZE_MAX;
-    double rate = active > cores ? cores / active : 1, took = first->left / rate;
-    double work = first->left;
-    for (size_t i = 0; i < s->loops + s->workers; i++)
-        if (s->head[i])
-            s->head[i]->left -= work;
-    s->now += took;
-    return (size_t)(first - s->jobs);
+    if (!s->queues[thread].first)
+        dz_sched_sleep(&s->sched, thread);
 }
 
-static void measure(sim *s, unsigned cores, uint64_t *latency, size_t requests,
-                    dz_queue_result *out)
+/* When the next thing happens: a client's turn, the scheduler's, or the end of a job. */
+static double next_event(const sim *s)
 {
-    size_t warm = requests / 10, done = 0;
-    double from = 0;
-    for (size_t i = 0; i < requests + warm; i++) {
-        size_t connection = step(s, cores);
-        if (connection == SIZE_MAX)
-            break;
-        if (i == warm)
-            from = s->now;
-        if (i >= warm)
-            latency[done++] = (uint64_t)((s->now - s->jobs[connection].sent) * 1e6);
-        s->head[s->jobs[connection].server] = NULL;
-        send_next(s, connection);
+    double next = dz_sched_next(&s->sched);
+    for (size_t i = 0; i < s->job_count; i++)
+        if (s->jobs[i].stage == CLIENT)
+            next = fmin(next, s->jobs[i].sent);
+    for (size_t c = 0; c < s->sched.core_count; c++) {
+        size_t thread = s->sched.cores[c].running;
+        if (thread != SIZE_MAX)
+            next = fmin(next, s->sched.now + s->queues[thread].first->left);
     }
-    dz_sort_u64(latency, done);
-    out->rps = s->now > from ? (double)done / (s->now - from) * 1e3 : 0;
-    out->p50_ms = (double)dz_percentile(latency, done, 50) / 1e6;
-    out->p99_ms = (double)dz_percentile(latency, done, 99) / 1e6;
+    return next;
+}
+
+static void step(sim *s)
+{
+    static const double NOTHING = 1e-9;
+    double to = next_event(s), took = to - s->sched.now;
+    size_t running[DZ_SCHED_CORES];
+    for (size_t c = 0; c < s->sched.core_count; c++) {
+        running[c] = s->sched.cores[c].running;
+        if (running[c] != SIZE_MAX)
+            s->queues[running[c]].first->left -= took;
+    }
+    dz_sched_advance(&s->sched, to);
+    for (size_t c = 0; c < s->sched.core_count; c++)
+        if (running[c] != SIZE_MAX && s->queues[running[c]].first &&
+            s->queues[running[c]].first->left <= NOTHING)
+            finish(s, running[c]);
+    for (size_t i = 0; i < s->job_count; i++)
+        if (s->jobs[i].stage == CLIENT && s->jobs[i].sent <= to)
+            arrive(s, &s->jobs[i]);
+}
+
+static dz_queue_latency sum_up(uint64_t *latency, size_t count, double span_ms)
+{
+    dz_sort_u64(latency, count);
+    return (dz_queue_latency){
+        .rps = span_ms > 0 ? (double)count / span_ms * 1e3 : 0,
+        .p50_ms = count ? (double)dz_percentile(latency, count, 50) / 1e6 : 0,
+        .p99_ms = count ? (double)dz_percentile(latency, count, 99) / 1e6 : 0,
+    };
+}
+
+static void measure(sim *s, size_t count, size_t requests, dz_queue_result *out)
+{
+    enum { WARM = 10 };
+    double slowest = 0;
+    for (size_t i = 0; i < count; i++)
+        slowest = fmax(slowest, s->routes[i].service_ms * (double)s->job_count);
+    double warm = fmin(WARM * slowest, LONGEST_MS / 10);
+    while (s->seen[DZ_QUEUE_ROUTES].count < requests && s->sched.now < LONGEST_MS) {
+        if (!s->counting && s->sched.now >= warm) {
+            s->counting = true;
+            s->from = s->sched.now;
+        }
+        step(s);
+    }
+    double span = s->sched.now - s->from;
+    out->all = sum_up(s->seen[DZ_QUEUE_ROUTES].latency, s->seen[DZ_QUEUE_ROUTES].count, span);
+    for (size_t i = 0; i < count; i++)
+        out->routes[i] = sum_up(s->seen[i].latency, s->seen[i].count, span);
+}
+
+/* Clients connect one after the other, each route's together; a cluster's primary deals the
+ * connections out in turn. */
+static void connect_all(sim *s, size_t count)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < (size_t)(s->routes[i].connections + 0.5); k++, at++)
+            s->jobs[at] = (job){.route = i,
+                                .process = at % s->processes,
+                                .sent = TURN_MS * (double)at / (double)s->job_count};
+}
+
+static bool reserve(sim *s, size_t count, size_t requests)
+{
+    s->jobs = calloc(s->job_count, sizeof *s->jobs);
+    bool got = s->jobs != NULL;
+    for (size_t i = 0; i <= DZ_QUEUE_ROUTES; i++)
+        if (i < count || i == DZ_QUEUE_ROUTES)
+            got &= (s->seen[i].latency = calloc(requests + s->job_count, sizeof(uint64_t))) != NULL;
+    return got;
 }
 
 int dz_queue_simulate(dz_queue_mode mode, unsigned cores, const dz_queue_route *routes,
@@ -144,30 +244,30 @@ int dz_queue_simulate(dz_queue_mode mode, unsigned cores, const dz_queue_route *
     size_t jobs = 0;
     for (size_t i = 0; i < count; i++)
         jobs += (size_t)(routes[i].connections + 0.5);
-    if (cores == 0 || cores > MAX_SERVERS / 4 || jobs == 0 || jobs > MAX_CONNECTIONS ||
-        requests == 0)
+    if (cores == 0 || cores > MAX_CORES || count > DZ_QUEUE_ROUTES || jobs == 0 ||
+        jobs > MAX_CONNECTIONS || requests == 0)
         return DZ_E_INVALID;
+    *out = (dz_queue_result){0};
+    sim *s = calloc(1, sizeof *s);
+    if (!s)
+        return DZ_E_NOMEM;
     bool many = mode == DZ_QUEUE_CLUSTER || mode == DZ_QUEUE_BOTH;
     bool pooled = mode == DZ_QUEUE_WORKERS || mode == DZ_QUEUE_BOTH;
-    sim s = {.routes = routes,
-             .job_count = jobs,
-             .loops = many ? cores : 1,
-             .workers = pooled ? cores : 0,
-             .seed = UINT64_C(0x9e3779b97f4a7c15)};
-    s.jobs = calloc(jobs, sizeof *s.jobs);
-    uint64_t *latency = calloc(requests, sizeof *latency);
-    int rc = s.jobs && latency ? 0 : DZ_E_NOMEM;
+    s->routes = routes;
+    s->job_count = jobs;
+    s->processes = many ? cores : 1;
+    s->workers = pooled ? cores / s->processes : 0;
+    s->seed = UINT64_C(0x9e3779b97f4a7c15);
+    int rc = reserve(s, count, requests) ? 0 : DZ_E_NOMEM;
     if (rc == 0) {
-        size_t at = 0;
-        for (size_t i = 0; i < count; i++)
-            for (size_t k = 0; k < (size_t)(routes[i].connections + 0.5); k++)
-                s.jobs[at++].route = i;
-        for (size_t i = 0; i < jobs; i++)
-            send_next(&s, i);
-        measure(&s, cores, latency, requests, out);
+        dz_sched_init(&s->sched, cores, s->processes * (1 + s->workers));
+        connect_all(s, count);
+        measure(s, count, requests, out);
     }
-    free(s.jobs);
-    free(latency);
+    free(s->jobs);
+    for (size_t i = 0; i <= DZ_QUEUE_ROUTES; i++)
+        free(s->seen[i].latency);
+    free(s);
     return rc;
 }
 

@@ -1,12 +1,15 @@
-/* queueing.h: what ways of running a server would give, by simulating its queue.
+/* queueing.h: what ways of running a server would give, by simulating its queues.
  *
  * Requests of several routes come from a fixed number of connections, each sending its next one
- * when it has its answer (as load generators do). Cores serve processor-sharing; a loop serves one
- * request at a time; a worker computes beside it. */
+ * when it has its answer (as load generators do). Each process has a loop that takes them in order;
+ * worker threads compute beside it. All these threads share the cores as under Linux: see
+ * scheduler.h. */
 #ifndef DZ_DOCTOR_QUEUEING_H
 #define DZ_DOCTOR_QUEUEING_H
 
 #include <stddef.h>
+
+enum { DZ_QUEUE_ROUTES = 8 };
 
 typedef struct dz_queue_route {
     double service_ms; /* CPU time of one request, mean */
@@ -16,20 +19,26 @@ typedef struct dz_queue_route {
 
 typedef enum dz_queue_mode {
     DZ_QUEUE_PLAIN,   /* one process */
-    DZ_QUEUE_CLUSTER, /* a process a core */
+    DZ_QUEUE_CLUSTER, /* a process a core; each gets every so-manieth connection */
     DZ_QUEUE_WORKERS, /* one process; what takes long runs in workers, one a core */
-    DZ_QUEUE_BOTH,    /* a process a core, with workers for what takes long */
+    DZ_QUEUE_BOTH,    /* a process a core, each with its share of the workers */
     DZ_QUEUE_MODES
 } dz_queue_mode;
 
+typedef struct dz_queue_latency {
+    double rps, p50_ms, p99_ms;
+} dz_queue_latency;
+
 typedef struct dz_queue_result {
-    double rps, p50_ms, p99_ms; /* over all requests */
+    dz_queue_latency all;
+    dz_queue_latency routes[DZ_QUEUE_ROUTES]; /* in the order given */
 } dz_queue_result;
 
 /* Requests longer than this are given to workers in the modes that have them. */
 #define DZ_QUEUE_LONG_MS 10.0
 
-/* Simulates until `requests` were answered. Deterministic. 0, DZ_E_INVALID, DZ_E_NOMEM. */
+/* Simulates until `requests` were answered, or five minutes of the server's time. At most
+ * DZ_QUEUE_ROUTES routes. Deterministic. 0, DZ_E_INVALID, DZ_E_NOMEM. */
 int dz_queue_simulate(dz_queue_mode mode, unsigned cores, const dz_queue_route *routes,
                       size_t count, size_t requests, dz_queue_result *out);
 

@@ -121,6 +121,24 @@ static void put_out_series(FILE *out, const dz_doctor *d, const dz_out_series *s
     fputs("]}", out);
 }
 
+static void put_probe(FILE *out, const dz_doctor *d)
+{
+    const dz_probe_samples *samples = dz_probe_seen(d->probe);
+    const dz_probe_facts *f = &d->facts.probe;
+    fprintf(out,
+            ",\"probe\":{\"asked\":%zu,\"answered\":%zu,\"p50_ms\":%.3f,\"p90_ms\":%.3f,"
+            "\"max_ms\":%.3f,\"late\":%zu,\"stalled\":%.4f,\"pending_ms\":%.1f,"
+            "\"columns\":[\"t_ms\",\"took_ms\"],\"rows\":[",
+            f->count, f->answered, f->p50_ms, f->p90_ms, f->max_ms, f->late, f->stalled,
+            f->pending_ms);
+    for (size_t i = 0; i < samples->count; i++) {
+        const dz_probe_sample *s = &samples->at[i];
+        fprintf(out, "%s[%.1f,%.3f]", i ? "," : "", since(d, s->sent),
+                (double)(s->until - s->sent) / 1e6);
+    }
+    fputs("]}", out);
+}
+
 static void put_series(FILE *out, const dz_doctor *d)
 {
     const dz_feed *feed = &d->run.node.feed;
@@ -136,7 +154,9 @@ static void put_series(FILE *out, const dz_doctor *d)
             putc(',', out);
         put_out_series(out, d, &d->outside.processes.at[i]);
     }
-    fputs("]}", out);
+    putc(']', out);
+    put_probe(out, d);
+    putc('}', out);
 }
 
 static void put_load(FILE *out, const dz_load_facts *l)
@@ -152,6 +172,24 @@ static void put_load(FILE *out, const dz_load_facts *l)
             l->requests, l->rps, l->p50_ms, l->p99_ms, l->max_ms, l->errors, l->non2xx);
 }
 
+static void put_latency(FILE *out, const dz_queue_latency *l)
+{
+    fprintf(out, ",\"rps\":%.2f,\"p50_ms\":%.3f,\"p99_ms\":%.3f", l->rps, l->p50_ms, l->p99_ms);
+}
+
+static void put_work(FILE *out, const dz_doctor *d)
+{
+    fputs(",\"work\":[", out);
+    for (size_t i = 0; i < d->work_count; i++) {
+        const dz_queue_route *q = &d->work[i].queue;
+        fputs(i ? ",{" : "{", out);
+        put_text(out, "route", d->work[i].name);
+        fprintf(out, ",\"service_ms\":%.3f,\"deviation_ms\":%.3f,\"connections\":%.0f}",
+                q->service_ms, q->deviation_ms, q->connections);
+    }
+    putc(']', out);
+}
+
 static void put_prescription(FILE *out, const dz_doctor *d)
 {
     fputs(",\"prescription\":", out);
@@ -161,12 +199,20 @@ static void put_prescription(FILE *out, const dz_doctor *d)
     }
     putc('{', out);
     put_text(out, "basis", d->basis);
+    put_work(out, d);
     fputs(",\"estimates\":[", out);
     for (int m = 0; m < DZ_QUEUE_MODES; m++) {
         fputs(m ? ",{" : "{", out);
         put_text(out, "name", dz_queue_mode_name((dz_queue_mode)m));
-        fprintf(out, ",\"rps\":%.2f,\"p50_ms\":%.3f,\"p99_ms\":%.3f}", d->estimates[m].rps,
-                d->estimates[m].p50_ms, d->estimates[m].p99_ms);
+        put_latency(out, &d->estimates[m].all);
+        fputs(",\"routes\":[", out);
+        for (size_t i = 0; i < d->work_count; i++) {
+            fputs(i ? ",{" : "{", out);
+            put_text(out, "route", d->work[i].name);
+            put_latency(out, &d->estimates[m].routes[i]);
+            putc('}', out);
+        }
+        fputs("]}", out);
     }
     fputs("]}", out);
 }

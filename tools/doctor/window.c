@@ -29,7 +29,7 @@ void dz_window_trim(const dz_feed *feed, const dz_outside *outside, uint64_t *fr
     }
     /* A process's first seconds of compiling are work too, but no one's request: only where no
      * request is seen does CPU tell. */
-    for (size_t i = 0; last == 0 && i < outside->processes.count; i++) {
+    for (size_t i = 0; last == 0 && outside && i < outside->processes.count; i++) {
         const dz_out_series *s = &outside->processes.at[i];
         for (size_t k = 0; k < s->samples.count; k++) {
             const dz_out_sample *sample = &s->samples.at[k];

@@ -1,6 +1,6 @@
 """donmaz doctor from outside: how it survives what targets do.
 
-usage: doctor.py DONMAZ NODE SERVERS.mjs
+usage: doctor.py DONMAZ NODE SERVERS.mjs SERVICE [Doctor.TEST...]
 """
 import contextlib
 import json
@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-DONMAZ, NODE, SERVERS = map(os.path.abspath, sys.argv[1:4])
+DONMAZ, NODE, SERVERS, SERVICE = map(os.path.abspath, sys.argv[1:5])
 LOAD = ("--load", "-c5 -d1500ms /")
 
 
@@ -33,6 +33,14 @@ def wait_for(condition, seconds=30):
         if time.monotonic() > deadline:
             raise AssertionError("timed out")
         time.sleep(0.01)
+
+
+def listens(pid):
+    """Whether the process holds a listening TCP socket."""
+    with open("/proc/net/tcp", encoding="ascii") as f:
+        inodes = {line.split()[9] for line in list(f)[1:] if line.split()[3] == "0A"}
+    links = (f"/proc/{pid}/fd/{fd}" for fd in os.listdir(f"/proc/{pid}/fd"))
+    return any(os.readlink(link).strip("socket:[]") in inodes for link in links)
 
 
 class Doctor(unittest.TestCase):
@@ -101,24 +109,48 @@ class Doctor(unittest.TestCase):
             for pid in map(int, f):
                 wait_for(lambda p=pid: not os.path.exists(f"/proc/{p}"))
 
-    def test_ctrl_c_still_writes_the_report(self):
+    def interrupt(self, *args, when, group=False):
+        """Runs doctor and interrupts it once `when` holds; the page must be there."""
         page = os.path.join(self.folder.name, "page.html")
-        script = self.script("require('http').createServer((q, r) => r.end()).listen(0, () => "
-                             "require('fs').writeFileSync('up', ''))")
-        run = subprocess.Popen([DONMAZ, "doctor", "-o", page, "--load", "-c2 -d60 /", "--", NODE,
-                                script], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True, env=self.env, cwd=self.folder.name)
-        wait_for(lambda: os.path.exists(os.path.join(self.folder.name, "up")))
-        time.sleep(2.5)  # more than the least that is judged
-        run.send_signal(signal.SIGINT)
-        _, err = run.communicate(timeout=60)
+        run = subprocess.Popen([DONMAZ, "doctor", "-o", page, *args], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, env=self.env,
+                               cwd=self.folder.name, start_new_session=True)
+        try:
+            wait_for(when)
+            if group:  # as a terminal does: the program gets it, too
+                os.killpg(run.pid, signal.SIGINT)
+            else:
+                run.send_signal(signal.SIGINT)
+            out, err = run.communicate(timeout=60)
+        finally:
+            run.kill()
         self.assertEqual(run.returncode, 0, err)
-        self.assertTrue(os.path.exists(page))
+        self.assertTrue(os.path.exists(page), err)
+        os.unlink(page)
+        return out
+
+    def exists(self, name):
+        return os.path.exists(os.path.join(self.folder.name, name))
+
+    def test_ctrl_c_at_any_moment_still_writes_the_report(self):
+        load = ("--load", "-c2 -d60 /")
+        starting = self.script("require('fs').writeFileSync('starting', ''); setInterval(() => {},"
+                               " 1000)", "starting.js")
+        out = self.interrupt(*load, "--", NODE, starting, when=lambda: self.exists("starting"))
+        self.assertIn("not enough data", out)
+        serving = self.script("let n = 0; require('http').createServer((q, r) => { if (++n === 500)"
+                              " require('fs').writeFileSync('served', ''); r.end(); }).listen(0)")
+        for group in (False, True):
+            self.interrupt(*load, "--", NODE, serving, when=lambda: self.exists("served"),
+                           group=group)
+            os.unlink(os.path.join(self.folder.name, "served"))
+        self.interrupt("--on-port", "touch loading; sleep 60", "--", NODE, serving,
+                       when=lambda: self.exists("loading"))
 
     def test_a_busy_script_without_a_port_is_judged_too(self):
         script = self.script("function grind() { const end = Date.now() + 30000; "
                              "while (Date.now() < end) Math.sqrt(end); }\ngrind();")
-        report = self.report("--duration", "5s", "--", NODE, script)
+        report = self.report("--duration", "3s", "--", NODE, script)
         self.assertEqual(report["verdict"], "blocked-loop")
         self.assertIn(report["culprit"]["function"], ("grind", "(anonymous)"))
 
@@ -145,6 +177,57 @@ class Doctor(unittest.TestCase):
                              " { console.log('y'.repeat(1e4)); r.end(); }).listen(0)")
         self.assertIn("verdict", self.report(*LOAD, "--", NODE, script))
 
+    def test_npm_start_is_examined_in_the_node_below_it(self):
+        self.script(json.dumps({"name": "x", "version": "1.0.0",
+                                "scripts": {"start": "node server.js"}}), "package.json")
+        script = self.script("function work() { const end = Date.now() + 40; while (Date.now() < end"
+                             "); }\nrequire('http').createServer((q, r) => { work(); r.end(); })"
+                             ".listen(0)", "server.js")
+        self.env["PATH"] = os.path.dirname(NODE) + os.pathsep + self.env["PATH"]
+        report = self.report(*LOAD, "--", "npm", "start")
+        self.assertEqual(report["verdict"], "blocked-loop")
+        self.assertEqual((report["culprit"]["function"], report["culprit"]["file"]),
+                         ("work", os.path.realpath(script)))
+
+    def test_the_first_of_several_ports_is_loaded_and_all_are_named(self):
+        script = self.script("const h = require('http'), fs = require('fs'); const a = h.createServer("
+                             "(q, r) => r.end()).listen(0, '127.0.0.1', () => h.createServer((q, r)"
+                             " => r.end()).listen(0, '127.0.0.1', function () { fs.writeFileSync("
+                             "'ports', a.address().port + ' ' + this.address().port); }));")
+        run = self.doctor("-o", "-", "--json", "out.json", *LOAD, "--", NODE, script)
+        with open(os.path.join(self.folder.name, "ports"), encoding="ascii") as f:
+            for port in f.read().split():
+                self.assertIn(port, run.stderr)
+        with open(os.path.join(self.folder.name, "out.json"), encoding="utf-8") as f:
+            self.assertGreater(json.load(f)["load"]["requests"], 0)
+
+    def test_a_unix_socket_is_loaded_by_on_port_with_socket_set(self):
+        script = self.script("require('fs').rmSync('s.sock', { force: true }); require('http').createServer((q, r) => r.end()).listen('s.sock')")
+        client = self.script("const http = require('http'), end = Date.now() + 2000; let n = 0;"
+                             "(function next() { if (Date.now() > end) process.exit(n > 50 ? 0 : 1);"
+                             "http.get({ socketPath: process.env.SOCKET, path: '/' }, (r) => { n++;"
+                             "r.resume(); r.on('end', next); }); })();", "client.js")
+        report = self.report("--on-port", f"{NODE} {client}", "--", NODE, script)
+        self.assertGreater(report["loops"][0]["requests"], 50)
+        run = self.doctor(*LOAD, "--listen-timeout", "1500ms", "--", NODE, script, code=3)
+        self.assertIn("unix socket", run.stderr)
+
+    def test_the_probe_tells_a_frozen_loop_from_a_slow_answer(self):
+        frozen = self.report("--load", "-c5 -d1500ms /", "--", SERVICE, "--port", "0", "--case",
+                             "burn", "--rescue-after", "0")["series"]["probe"]
+        rescued = self.report("--load", "-c1 -d1500ms /", "--", SERVICE, "--port", "0", "--case",
+                              "burn")["series"]["probe"]
+        self.assertGreater(frozen["p50_ms"], 10 * rescued["p50_ms"])
+        none = self.report("--no-probe", *LOAD, "--", SERVICE, "--port", "0")["series"]["probe"]
+        self.assertEqual(none["asked"], 0)
+
+    def test_a_running_program_that_is_not_node_is_examined(self):
+        with running([SERVICE, "--port", "0", "--case", "burn", "--rescue-after", "0"]) as server:
+            wait_for(lambda: listens(server.pid))
+            report = self.report("--pid", str(server.pid), *LOAD)
+            self.assertEqual(report["verdict"], "blocked-loop")
+            self.assertIsNone(server.poll())
+
     def test_fail_if_judges(self):
         self.doctor("-o", "-", "--fail-if", "any", "--load", "-c5 -d1500ms /", "--", NODE, SERVERS,
                     "fib_in_handler", code=1)
@@ -161,4 +244,4 @@ class Doctor(unittest.TestCase):
             self.assertIsNone(server.poll())
 
 
-unittest.main(argv=["doctor.py"], verbosity=2)
+unittest.main(argv=["doctor.py", *sys.argv[5:]], verbosity=2)

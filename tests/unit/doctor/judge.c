@@ -138,12 +138,117 @@ static void a_saw_that_does_not_rise_is_no_trend(void **state)
     assert_true(t.steady);
 }
 
+/* A program that is not Node, loaded, with nothing wrong. */
+static void healthy_outside(dz_facts *f)
+{
+    *f = (dz_facts){.seconds = 5, .cores = 4};
+    f->demand = (dz_demand){.running = 0.4, .wanted = 0.4, .ready = 0.4, .machine = 1};
+    f->demand.busiest = 0.4;
+    f->load = (dz_load_facts){.known = true, .requests = 5000, .rps = 1000, .p50_ms = 2};
+    f->probe = (dz_probe_facts){.count = 90, .answered = 90, .p50_ms = 0.2, .p90_ms = 0.4};
+}
+
+static void late_probe(dz_facts *f)
+{
+    f->probe.late = 30;
+    f->probe.stalled = 0.4;
+    f->probe.max_ms = 200;
+}
+
+static void full_thread(dz_facts *f)
+{
+    f->demand.running = f->demand.wanted = f->demand.ready = f->demand.busiest = 1;
+}
+
+static void programs_are_judged_from_outside(void **state)
+{
+    (void)state;
+    dz_facts f;
+    healthy_outside(&f);
+    assert_verdict(&f, "healthy");
+
+    healthy_outside(&f); /* heavy requests, one at a time */
+    full_thread(&f);
+    late_probe(&f);
+    f.load.rps = 30;
+    f.load.p50_ms = 300;
+    assert_verdict(&f, "blocked-loop");
+
+    healthy_outside(&f); /* the same without a probe */
+    full_thread(&f);
+    f.probe = (dz_probe_facts){0};
+    f.load.rps = 30;
+    f.load.p50_ms = 300;
+    assert_verdict(&f, "blocked-loop");
+
+    healthy_outside(&f); /* half of the requests are quick: something else stops the loop */
+    late_probe(&f);
+    assert_verdict(&f, "blocked-loop");
+
+    healthy_outside(&f); /* nothing computes, and yet it does not answer: a synchronous call */
+    late_probe(&f);
+    f.demand.busiest = 0.02;
+    f.load.rps = 16;
+    f.load.p50_ms = 300;
+    assert_verdict(&f, "blocked-loop");
+
+    healthy_outside(&f); /* many cheap requests: late only because of the queue */
+    full_thread(&f);
+    late_probe(&f);
+    f.load.rps = 1300;
+    f.load.p50_ms = 70;
+    assert_verdict(&f, "overloaded");
+
+    healthy_outside(&f); /* workers, all cores full, the loop free */
+    full_thread(&f);
+    f.demand.ready = f.demand.wanted = f.demand.running = 4;
+    f.load.rps = 100;
+    f.load.p50_ms = 400;
+    assert_verdict(&f, "overloaded");
+
+    healthy_outside(&f); /* the same with more threads than cores */
+    full_thread(&f);
+    late_probe(&f);
+    f.demand.ready = f.demand.wanted = 9;
+    f.demand.waiting = 0.5;
+    f.load.rps = 100;
+    f.load.p50_ms = 400;
+    assert_verdict(&f, "too-few-cores");
+
+    healthy_outside(&f);
+    f.load.p50_ms = 120;
+    assert_verdict(&f, "waiting-for-io");
+}
+
+static void from_outside_near_misses_stay_healthy(void **state)
+{
+    (void)state;
+    dz_facts f;
+    healthy_outside(&f); /* full, but nobody waits long */
+    full_thread(&f);
+    f.load.rps = 20000;
+    assert_verdict(&f, "healthy");
+
+    healthy_outside(&f); /* one hiccup */
+    f.probe.late = 1;
+    f.probe.stalled = 0.08;
+    assert_verdict(&f, "healthy");
+
+    healthy_outside(&f); /* heavy requests on another thread: the loop answers */
+    full_thread(&f);
+    f.load.rps = 100;
+    f.load.p50_ms = 10;
+    assert_verdict(&f, "healthy");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verdicts_follow_their_thresholds),
         cmocka_unit_test(near_misses_stay_healthy),
         cmocka_unit_test(a_hung_loop_is_blocked_and_named),
+        cmocka_unit_test(programs_are_judged_from_outside),
+        cmocka_unit_test(from_outside_near_misses_stay_healthy),
         cmocka_unit_test(a_saw_that_does_not_rise_is_no_trend),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,12 +4,12 @@
 
 #include <donmaz/error.h>
 
-static dz_queue_result run(dz_queue_mode mode, unsigned cores, const dz_queue_route *routes,
-                           size_t count)
+static dz_queue_latency run(dz_queue_mode mode, unsigned cores, const dz_queue_route *routes,
+                            size_t count)
 {
     dz_queue_result r = {0};
     assert_int_equal(dz_queue_simulate(mode, cores, routes, count, 20000, &r), 0);
-    return r;
+    return r.all;
 }
 
 static void assert_near(double got, double want, double part)
@@ -22,10 +22,10 @@ static void one_loop_serves_one_at_a_time(void **state)
 {
     (void)state;
     dz_queue_route r = {.service_ms = 5, .connections = 10};
-    dz_queue_result plain = run(DZ_QUEUE_PLAIN, 4, &r, 1);
+    dz_queue_latency plain = run(DZ_QUEUE_PLAIN, 4, &r, 1);
     assert_near(plain.rps, 200, 0.01);
     assert_near(plain.p50_ms, 50, 0.01);
-    dz_queue_result cluster = run(DZ_QUEUE_CLUSTER, 4, &r, 1);
+    dz_queue_latency cluster = run(DZ_QUEUE_CLUSTER, 4, &r, 1);
     assert_near(cluster.rps, 800, 0.01);
 }
 
@@ -35,11 +35,32 @@ static void workers_free_the_loop_for_short_requests(void **state)
     (void)state;
     dz_queue_route routes[] = {{.service_ms = 6, .connections = 2},
                                {.service_ms = 200, .connections = 2}};
-    dz_queue_result plain = run(DZ_QUEUE_PLAIN, 2, routes, 2);
-    dz_queue_result workers = run(DZ_QUEUE_WORKERS, 2, routes, 2);
+    dz_queue_latency plain = run(DZ_QUEUE_PLAIN, 2, routes, 2);
+    dz_queue_latency workers = run(DZ_QUEUE_WORKERS, 2, routes, 2);
     assert_true(plain.p50_ms > 200);
     assert_true(workers.p50_ms < 30);
     assert_true(workers.rps > 10 * plain.rps);
+}
+
+/* The concurrency experiment's shape on two cores, each route for itself. */
+static void routes_have_figures_of_their_own(void **state)
+{
+    (void)state;
+    dz_queue_route routes[] = {{.service_ms = 6, .connections = 2},
+                               {.service_ms = 200, .connections = 2}};
+    dz_queue_result r;
+    assert_int_equal(dz_queue_simulate(DZ_QUEUE_PLAIN, 2, routes, 2, 5000, &r), 0);
+    assert_near(r.routes[0].p50_ms, 412, 0.02);
+    assert_near(r.routes[0].rps, r.routes[1].rps, 0.02);
+    /* A cluster's connections are dealt out in turn: each process has one of each. */
+    assert_int_equal(dz_queue_simulate(DZ_QUEUE_CLUSTER, 2, routes, 2, 5000, &r), 0);
+    assert_near(r.routes[0].p50_ms, 206, 0.02);
+    /* Three threads for two cores: neither is idle, and the loop has its share. */
+    assert_int_equal(dz_queue_simulate(DZ_QUEUE_WORKERS, 2, routes, 2, 5000, &r), 0);
+    double used = r.routes[0].rps * 6 + r.routes[1].rps * 200;
+    assert_near(used, 2000, 0.05);
+    assert_true(r.routes[0].p99_ms < 60);
+    assert_true(r.routes[1].rps > 4);
 }
 
 static void the_cores_are_never_exceeded(void **state)
@@ -47,7 +68,7 @@ static void the_cores_are_never_exceeded(void **state)
     (void)state;
     dz_queue_route r = {.service_ms = 20, .deviation_ms = 10, .connections = 50};
     for (int m = 0; m < DZ_QUEUE_MODES; m++) {
-        dz_queue_result result = run((dz_queue_mode)m, 3, &r, 1);
+        dz_queue_latency result = run((dz_queue_mode)m, 3, &r, 1);
         assert_true(result.rps <= 3 * 1000 / 20.0 * 1.05);
         assert_true(result.p99_ms >= result.p50_ms);
     }
@@ -69,6 +90,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_loop_serves_one_at_a_time),
         cmocka_unit_test(workers_free_the_loop_for_short_requests),
+        cmocka_unit_test(routes_have_figures_of_their_own),
         cmocka_unit_test(the_cores_are_never_exceeded),
         cmocka_unit_test(senseless_input_is_refused),
     };

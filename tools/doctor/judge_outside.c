@@ -1,0 +1,74 @@
+/* Programs whose inside can't be seen: threads, memory, what the load saw, and the probe. */
+#include "judging.h"
+
+bool dz_process_grows(const dz_process_facts *p)
+{
+    double rise = p->rss_end_mb - p->rss_start_mb;
+    return !p->node && p->rss_steady && rise >= RSS_MB && rise >= RETAINED_PART * p->rss_start_mb &&
+           p->rss_late_mb >= 0.3 * rise;
+}
+
+double dz_cpu_per_request_ms(const dz_facts *f)
+{
+    enum { FEW = 5 };
+    if (!f->load.known || f->load.rps <= 0)
+        return 0;
+    double all = f->demand.running * 1e3 / f->load.rps;
+    double late = f->load.late_requests >= FEW ? f->load.late_cpu / f->load.late_requests : 0;
+    return late > all ? late : all;
+}
+
+/* One thread does all the work: what it is at keeps the rest waiting. */
+static bool one_by_one(const dz_facts *f)
+{
+    return f->demand.busiest >= FULL && f->demand.wanted < f->demand.busiest + 0.5;
+}
+
+static bool blocked(const dz_facts *f)
+{
+    const dz_probe_facts *p = &f->probe;
+    double cost = dz_cpu_per_request_ms(f);
+    if (p->pending_ms >= 1000 && p->answered > 0)
+        return true;
+    if (p->answered == 0) /* not to be had: by what a request costs alone */
+        return one_by_one(f) && cost >= DZ_PIECE_MS;
+    bool often = (p->late >= STALLS && p->stalled >= STALLED) || p->stalled >= 0.5;
+    if (!often)
+        return false;
+    /* Late because many short requests came before: overloaded. Late although half of the requests
+     * are quick, or although hardly anything computes: single pieces of work, or a synchronous
+     * call.
+     */
+    return cost >= DZ_PIECE_MS || f->demand.busiest < 0.5 ||
+           (f->load.known && f->load.p50_ms < QUEUE_MS);
+}
+
+static bool overloaded(const dz_facts *f)
+{
+    bool full = f->demand.busiest >= FULL || f->demand.ready >= FULL_MACHINE * f->cores;
+    return full && f->load.known && f->load.p50_ms >= QUEUE_MS;
+}
+
+static bool waiting(const dz_facts *f)
+{
+    /* A loop that answers the probe late is not waiting for others; nor can it be told when other
+     * programs have all the cores. */
+    if ((f->probe.answered > 0 && f->probe.p50_ms >= DZ_STALL_MS) ||
+        f->demand.others >= FULL * f->cores)
+        return false;
+    return f->load.known && f->load.p50_ms >= WAITING_MS && f->demand.busiest < WAITING_LOOP &&
+           dz_cpu_per_request_ms(f) <= WAITING_PART * f->load.p50_ms;
+}
+
+dz_outside_view dz_look_outside(const dz_facts *f)
+{
+    dz_outside_view v = {0};
+    for (size_t i = 0; i < f->process_count; i++)
+        v.memory |= dz_process_grows(&f->processes[i]);
+    if (f->loop_count > 0) /* Node's loops tell better */
+        return v;
+    v.blocked = blocked(f);
+    v.overloaded = !v.blocked && overloaded(f);
+    v.waiting = !v.blocked && !v.overloaded && waiting(f);
+    return v;
+}

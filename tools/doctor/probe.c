@@ -1,0 +1,193 @@
+#include "probe.h"
+
+#include "target/procfs.h"
+
+#include <base/clock.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { EVERY_MS = 50, REST_MS = 20 };
+
+struct dz_probe {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in ip4;
+        struct sockaddr_in6 ip6;
+        struct sockaddr_un local;
+    } address;
+    socklen_t address_len;
+    pthread_t thread;
+    bool running;
+    int stop; /* eventfd: readable once it is over */
+    dz_probe_samples samples;
+};
+
+static const dz_probe_samples none;
+
+static void set_address(dz_probe *p, const dz_port *port)
+{
+    in_port_t number = htons((uint16_t)port->port);
+    size_t len = strlen(port->address);
+    switch (port->kind) {
+    case DZ_PORT_TCP6:
+        p->address.ip6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = number};
+        if (inet_pton(AF_INET6, port->address, &p->address.ip6.sin6_addr) != 1 ||
+            strcmp(port->address, "::") == 0)
+            p->address.ip6.sin6_addr = in6addr_loopback;
+        p->address_len = sizeof p->address.ip6;
+        return;
+    case DZ_PORT_TCP4:
+        p->address.ip4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = number};
+        if (inet_pton(AF_INET, port->address, &p->address.ip4.sin_addr) != 1 ||
+            p->address.ip4.sin_addr.s_addr == htonl(INADDR_ANY))
+            p->address.ip4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        p->address_len = sizeof p->address.ip4;
+        return;
+    case DZ_PORT_UNIX:
+        p->address.local = (struct sockaddr_un){.sun_family = AF_UNIX};
+        if (len < sizeof p->address.local.sun_path)
+            memcpy(p->address.local.sun_path, port->address, len);
+        if (port->address[0] == '@')
+            p->address.local.sun_path[0] = '\0';
+        p->address_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len +
+                                     (port->address[0] == '@' ? 0 : 1));
+        return;
+    }
+}
+
+/* Time this thread was ready to run and had no core. */
+static uint64_t own_wait(void)
+{
+    char text[96];
+    uint64_t ran, waited;
+    if (dz_procfs_read("/proc/thread-self/schedstat", text, sizeof text) <= 0 ||
+        sscanf(text, "%" SCNu64 " %" SCNu64, &ran, &waited) != 2)
+        return 0;
+    return waited;
+}
+
+/* Waits for `events`; false when the probe is to end. */
+static bool await(const dz_probe *p, int fd, short events)
+{
+    struct pollfd fds[2] = {{.fd = p->stop, .events = POLLIN}, {.fd = fd, .events = events}};
+    while (poll(fds, 2, -1) < 0)
+        if (errno != EINTR)
+            return false;
+    return fds[0].revents == 0;
+}
+
+static void rest(const dz_probe *p, uint64_t until)
+{
+    uint64_t now = dz_now();
+    unsigned ms = until > now ? (unsigned)((until - now) / DZ_MS) : 0;
+    struct pollfd stop = {.fd = p->stop, .events = POLLIN};
+    poll(&stop, 1, (int)(ms > REST_MS ? ms : REST_MS));
+}
+
+static bool stopped(const dz_probe *p)
+{
+    struct pollfd stop = {.fd = p->stop, .events = POLLIN};
+    return poll(&stop, 1, 0) != 0;
+}
+
+static void keep(dz_probe *p, const dz_probe_sample *sample)
+{
+    if (p->samples.count == p->samples.cap) {
+        size_t cap = p->samples.cap ? p->samples.cap * 2 : 128;
+        void *more = reallocarray(p->samples.at, cap, sizeof *p->samples.at);
+        if (!more)
+            return; /* fewer samples */
+        p->samples.at = more;
+        p->samples.cap = cap;
+    }
+    p->samples.at[p->samples.count++] = *sample;
+}
+
+/* A connection that is refused or cut tells nothing about the loop and is left out. */
+static void ask(dz_probe *p)
+{
+    static const char line[] = "donmaz-doctor-probe\r\n\r\n";
+    char answer[512];
+    int fd = socket(p->address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    uint64_t waited = own_wait();
+    dz_probe_sample s = {.sent = dz_now()};
+    bool made = connect(fd, &p->address.any, p->address_len) == 0;
+    bool answered = (made || errno == EINPROGRESS) && await(p, fd, POLLOUT) &&
+                    send(fd, line, sizeof line - 1, MSG_NOSIGNAL) == sizeof line - 1 &&
+                    await(p, fd, POLLIN);
+    s.until = dz_now();
+    s.waited = own_wait() - waited;
+    if (answered && recv(fd, answer, sizeof answer, 0) > 0)
+        s.answered = s.until;
+    if (s.answered || stopped(p))
+        keep(p, &s);
+    close(fd);
+}
+
+static void *run(void *arg)
+{
+    dz_probe *p = arg;
+    while (!stopped(p)) {
+        uint64_t next = dz_now() + EVERY_MS * DZ_MS;
+        ask(p);
+        rest(p, next);
+    }
+    return NULL;
+}
+
+dz_probe *dz_probe_start(const dz_port *port)
+{
+    dz_probe *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    set_address(p, port);
+    p->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    sigset_t all, before; /* signals are for the thread that runs the examination */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    p->running = p->stop >= 0 && pthread_create(&p->thread, NULL, run, p) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (p->running)
+        return p;
+    dz_probe_free(p);
+    return NULL;
+}
+
+void dz_probe_stop(dz_probe *p)
+{
+    if (!p || !p->running)
+        return;
+    eventfd_write(p->stop, 1);
+    pthread_join(p->thread, NULL);
+    p->running = false;
+}
+
+const dz_probe_samples *dz_probe_seen(const dz_probe *p)
+{
+    return p ? &p->samples : &none;
+}
+
+void dz_probe_free(dz_probe *p)
+{
+    if (!p)
+        return;
+    dz_probe_stop(p);
+    if (p->stop >= 0)
+        close(p->stop);
+    free(p->samples.at);
+    free(p);
+}
