@@ -67,10 +67,11 @@ static void our_own_code_is_found_in_memory(void **state)
     dz_symbols *s = dz_symbols_new(&p);
     dz_symbols_read_maps(s, getpid());
     a_function_of_this_test();
-    dz_place at = dz_symbols_find(s, getpid(), (uint64_t)(uintptr_t)a_function_of_this_test, false);
+    uint32_t image = dz_symbols_image(s, getpid(), 1);
+    dz_place at = dz_symbols_find(s, image, (uint64_t)(uintptr_t)a_function_of_this_test, 1);
     assert_true(at.known);
     assert_slice(dz_profile_text(&p, p.frames[at.frame].name), "a_function_of_this_test");
-    assert_false(dz_symbols_find(s, getpid(), 16, false).known);
+    assert_false(dz_symbols_find(s, image, 16, 1).known);
     dz_symbols_free(s);
     dz_profile_close(&p);
 }
@@ -87,12 +88,13 @@ static void the_newest_code_at_an_address_names_it(void **state)
     dz_profile p;
     assert_int_equal(dz_profile_init(&p), 0);
     dz_symbols *s = dz_symbols_new(&p);
+    dz_symbols_map(s, getpid(), 0, 0x1000, 0x1000, 0, "//anon");
     dz_symbols_read_jit(s, getpid(), true);
     assert_int_equal(access(path, F_OK), -1); /* removed */
-    dz_place at = dz_symbols_find(s, getpid(), 0x1010, false);
+    dz_place at = dz_symbols_find(s, dz_symbols_image(s, getpid(), 1), 0x1010, 1);
     assert_true(at.jit);
     assert_int_equal(p.frames[at.frame].mark, '*');
-    assert_false(dz_symbols_find(s, getpid(), 0x1fff, false).known);
+    assert_false(dz_symbols_find(s, dz_symbols_image(s, getpid(), 1), 0x1fff, 1).known);
     dz_symbols_free(s);
     dz_profile_close(&p);
 }
