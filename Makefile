@@ -3,7 +3,7 @@ BUILD ?= build
 MESON_FLAGS ?=
 TESTS ?=
 
-.PHONY: all deps build demo check lint sanitize valgrind stress fuzz bench bench-load-accuracy \
+.PHONY: all deps build demo check lint sanitize valgrind stress stress-flame fuzz bench bench-load-accuracy \
   bench-load-speed install format clean
 
 all: build
@@ -40,6 +40,10 @@ valgrind: deps build
 stress: deps build
 	meson compile -C $(BUILD) test-stress-stress
 	$(BUILD)/tests/stress/test-stress-stress --seconds 60
+
+# donmaz flame reads files of hundreds of megabytes in bounded memory. Minutes; a gigabyte of disk.
+stress-flame: deps build
+	python3 tests/e2e/flame/large.py $(BUILD)/donmaz 320
 
 fuzz: deps
 	scripts/fuzz
