@@ -17,6 +17,11 @@ void dz_flame_notes_run(dz_flame_report *r, const dz_run *run, const dz_collecte
 {
     if (got->lost)
         dz_flame_note(r, "%zu Node thread(s) ended before their profile could be had", got->lost);
+    if (got->clipped)
+        dz_flame_note(r,
+                      "%zu Node worker thread(s) were ended from outside (worker.terminate): up to "
+                      "a second before their end is missing",
+                      got->clipped);
     if (run->interrupted)
         dz_flame_note(r, "ended early by a signal: what was seen until then is shown");
 }
