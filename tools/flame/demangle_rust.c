@@ -41,7 +41,7 @@ static void number_text(parser *p, uint64_t n)
 
 static char peek(const parser *p)
 {
-    return p->at < p->len ? p->name[p->at] : 0;
+    return (char)(p->at < p->len ? p->name[p->at] : 0);
 }
 
 static bool eat(parser *p, char c)
@@ -381,7 +381,7 @@ static void function(parser *p)
         if (!eat(p, 'C'))
             abi = bare_ident(p);
         for (size_t i = 0; i < abi.len; i++) { /* "system_unwind" stands for a hyphen */
-            char c[2] = {abi.text[i] == '_' ? '-' : abi.text[i], 0};
+            char c[2] = {(char)(abi.text[i] == '_' ? '-' : abi.text[i]), 0};
             text(p, c);
         }
         text(p, "\" ");
