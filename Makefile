@@ -4,8 +4,8 @@ MESON_FLAGS ?=
 TESTS ?=
 SEED ?= 1
 
-.PHONY: all deps build demo check lint sanitize valgrind stress stress-redis stress-pool fuzz bench \
-  bench-load-accuracy bench-load-speed bench-log bench-pool bench-redis install format clean
+.PHONY: all deps build demo check lint sanitize valgrind stress stress-flame stress-pool stress-redis fuzz \
+  bench bench-load-accuracy bench-load-speed bench-log bench-pool bench-redis install format clean
 
 all: build
 
@@ -46,6 +46,10 @@ stress: deps build
 stress-redis: deps build
 	meson compile -C $(BUILD) test-redis-million
 	$(BUILD)/tests/unit/redis/test-redis-million --answers 1000000 --seed $(SEED)
+
+# donmaz flame reads files of hundreds of megabytes in bounded memory. Minutes; a gigabyte of disk.
+stress-flame: deps build
+	python3 tests/e2e/flame/large.py $(BUILD)/donmaz 320
 
 fuzz: deps
 	scripts/fuzz

@@ -192,7 +192,7 @@ const colours = profile.differential ? ['difference', 'heat', 'kind'] : ['heat',
 const marked = profile.frames.some((f) => f.mark);
 document.getElementById('page').append(...[
   element('h1', {}, page.title),
-  element('div', { class: 'dim' }, `${amount(profile.total)} on the CPU. Width: time; ${state.inverted ? '' : 'click or Enter: zoom; Esc: back; /: search; arrows: walk.'}`),
+  element('div', { class: 'dim' }, `${amount(profile.total)} ${profile.offCpu ? 'waiting' : 'on the CPU'}. Width: time; click or Enter: zoom; Esc: back; /: search; arrows: walk.`),
   page.notes.length ? element('div', { class: 'notes' }, page.notes.map((note) => element('div', {}, note))) : '',
   element('div', { id: 'bar' },
     search, share,

@@ -7,7 +7,7 @@ const MARKS = ['', '*', '~'];
 export function load(raw) {
   const count = raw.stacks.length;
   const profile = {
-    counts: raw.counts,
+    counts: raw.counts, offCpu: raw.offCpu,
     frames: raw.frames.map(([name, file, line, kind, mark], index) => ({
       index, name: raw.strings[name], file: raw.strings[file], line, kind: KINDS[kind], mark: MARKS[mark],
     })),

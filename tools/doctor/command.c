@@ -90,7 +90,8 @@ static void start_native(dz_doctor *d)
     d->native = dz_native_new();
     if (!d->native)
         return;
-    int rc = dz_native_start_tree(d->native, &d->run.tree, HZ);
+    dz_native_options o = {.frequency = HZ};
+    int rc = dz_native_start_tree(d->native, &d->run.tree, &o);
     dz_perf_explain(rc, true, why, sizeof why);
     if (why[0])
         dz_doctor_note(d, why);

@@ -6,19 +6,46 @@
 
 #include <stdlib.h>
 
-/* The reader wants a file: the profile becomes text again, thread by thread. */
-static int read_thread(dz_profile *p, const json_t *json, pid_t tid)
+static int read_text(dz_profile *p, char *text, size_t len, pid_t tid)
 {
-    char *text = json_dumps(json, JSON_COMPACT);
-    if (!text)
-        return DZ_E_NOMEM;
     dz_read_error error;
-    FILE *in = fmemopen(text, strlen(text), "r");
+    FILE *in = fmemopen(text, len, "r");
     int rc = in ? dz_read_cpuprofile_of(p, in, tid, &error) : DZ_E_NOMEM;
     if (in)
         fclose(in);
+    return rc == DZ_E_FORMAT ? 0 : rc; /* a profile without nodes: the thread did not run */
+}
+
+/* The reader wants a file: the profile becomes text again, thread by thread. */
+static int read_last(dz_profile *p, const json_t *json, pid_t tid)
+{
+    char *text = json_dumps(json, JSON_COMPACT);
+    int rc = text ? read_text(p, text, strlen(text), tid) : DZ_E_NOMEM;
     free(text);
     return rc;
+}
+
+static int read_parts(dz_profile *p, FILE *parts, pid_t tid)
+{
+    char *line = NULL;
+    size_t cap = 0;
+    int rc = 0;
+    rewind(parts);
+    for (ssize_t n; rc == 0 && (n = getline(&line, &cap, parts)) > 0;)
+        rc = read_text(p, line, (size_t)n, tid);
+    free(line);
+    return rc;
+}
+
+static int read_thread(dz_profile *p, const dz_js_thread *t, pid_t tid)
+{
+    int rc = t->parts ? read_parts(p, t->parts, tid) : 0;
+    return rc == 0 && t->profile ? read_last(p, t->profile, tid) : rc;
+}
+
+static bool has_profile(const dz_js_thread *t)
+{
+    return t->profile || t->parts;
 }
 
 static size_t profiles(const dz_node *node)
@@ -27,7 +54,7 @@ static size_t profiles(const dz_node *node)
     for (size_t i = 0; i < node->links.count; i++) {
         const dz_inspector *in = node->links.at[i].inspector;
         for (size_t k = 0; k < dz_inspector_threads(in); k++)
-            n += dz_inspector_thread(in, k)->profile != NULL;
+            n += has_profile(dz_inspector_thread(in, k));
     }
     return n;
 }
@@ -50,7 +77,7 @@ int dz_collect_node(dz_profile *profile, const dz_run *run, dz_collected *out)
         const dz_inspector *in = node->links.at[i].inspector;
         for (size_t k = 0; k < dz_inspector_threads(in) && rc == 0; k++) {
             const dz_js_thread *t = dz_inspector_thread(in, k);
-            if (!t->profile) {
+            if (!has_profile(t)) {
                 out->lost += t->state != DZ_JS_IDLE;
                 continue;
             }
@@ -59,7 +86,7 @@ int dz_collect_node(dz_profile *profile, const dz_run *run, dz_collected *out)
             if (rc < 0)
                 break;
             one.keep_ticks = profile->keep_ticks;
-            rc = read_thread(&one, t->profile, thread_id(node, dz_inspector_pid(in), t->number));
+            rc = read_thread(&one, t, thread_id(node, dz_inspector_pid(in), t->number));
             if (rc == 0) /* our own reporter is not the user's time */
                 rc = dz_profile_drop_file(&one, dz_slice_of(node->preload));
             char name[96];
@@ -68,8 +95,7 @@ int dz_collect_node(dz_profile *profile, const dz_run *run, dz_collected *out)
                 dz_profile_merge(profile, &one, out->several ? name : NULL, false);
             dz_profile_close(&one);
             out->threads += rc == 0;
-            if (rc == DZ_E_FORMAT)
-                rc = 0; /* a profile without nodes: the thread did not run */
+            out->clipped += !t->profile;
         }
     }
     return rc == 0 && profile->failed ? DZ_E_NOMEM : rc;

@@ -10,7 +10,9 @@
 typedef struct dz_collected {
     size_t threads; /* Node threads whose profile was had */
     size_t lost;    /* Node threads whose profile could not be had */
-    bool several;   /* each thread's stacks are under a frame with its name */
+    size_t
+        clipped; /* worker threads that were ended from outside: their last second may be missing */
+    bool several; /* each thread's stacks are under a frame with its name */
 } dz_collected;
 
 /* Adds the inspectors' profiles, with ticks when profile->keep_ticks. A thread's ticks carry the

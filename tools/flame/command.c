@@ -1,8 +1,6 @@
 /* donmaz flame: where a program's CPU time goes. */
-#include "collect.h"
-#include "native.h"
 #include "formats.h"
-#include "outputs.h"
+#include "notes.h"
 
 #include "common/format.h"
 #include "common/options.h"
@@ -24,7 +22,8 @@ typedef struct flame_options {
     uint64_t duration;
     dz_flame_outputs outputs;
     const char *diff;
-    bool no_native, no_inspect;
+    const char *unwind;
+    bool no_native, no_inspect, off_cpu;
 } flame_options;
 
 #define AT(member) offsetof(flame_options, member)
@@ -42,6 +41,12 @@ static const dz_option table[] = {
     {DZ_OPT_DURATION, 'd', "duration", "TIME", AT(duration), 0, 86400,
      "end after this time (default: when the load or the program ends; with --pid 10 s)"},
     {DZ_OPT_COUNT, 'F', "frequency", "HZ", AT(frequency), 1, 20000, "samples a second (999)"},
+    {DZ_OPT_FLAG, 0, "off-cpu", NULL, AT(off_cpu), 0, 0,
+     "where threads wait, instead of where they use the CPU"},
+    {DZ_OPT_STRING, 0, "unwind", "HOW", AT(unwind), 0, 0,
+     "how native stacks are followed: auto (by what the program's files say of their code, and by\n"
+     "frame pointers where they say nothing), fp (frame pointers alone: costs least), dwarf (as\n"
+     "auto, for very deep stacks: copies 56 KiB of each instead of 16, takes what time it needs)"},
     {DZ_OPT_STRING, 0, "diff", "BASE", AT(diff), 0, 0,
      "colour by the difference to this profile, both taken as shares of their time"},
     {DZ_OPT_FLAG, 0, "no-native", NULL, AT(no_native), 0, 0,
@@ -76,6 +81,16 @@ static const dz_option_spec spec = {
     .count = sizeof table / sizeof table[0],
 };
 
+/* -1: no such way. */
+static int find_unwind(const char *name)
+{
+    static const char *const names[] = {"auto", "fp", "dwarf"}; /* as dz_unwind_by */
+    for (int i = 0; i < 3; i++)
+        if (!name || strcmp(name, names[i]) == 0)
+            return i;
+    return -1;
+}
+
 static int read_file(dz_profile *p, const char *path)
 {
     FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
@@ -103,15 +118,10 @@ static int read_base(dz_profile *p, const char *path)
     return code;
 }
 
-static void note(dz_flame_report *report, const char *text)
-{
-    if (report->note_count < sizeof report->notes / sizeof report->notes[0])
-        snprintf(report->notes[report->note_count++], sizeof report->notes[0], "%s", text);
-}
-
 typedef struct measurement {
     const flame_options *options;
     dz_native *native;
+    dz_native_options how;
     int error; /* of perf events */
     dz_profile js;
     dz_collected got;
@@ -120,7 +130,7 @@ typedef struct measurement {
 static void on_held(void *arg, dz_run *run)
 {
     measurement *m = arg;
-    m->error = dz_native_start_command(m->native, run->target.pid, (unsigned)m->options->frequency);
+    m->error = dz_native_start_command(m->native, run->target.pid, &m->how);
 }
 
 static void on_tick(void *arg, dz_run *run)
@@ -136,7 +146,7 @@ static void on_load(void *arg, dz_run *run)
     measurement *m = arg;
     if (!m->options->pid || m->options->no_native)
         return;
-    m->error = dz_native_start_tree(m->native, &run->tree, (unsigned)m->options->frequency);
+    m->error = dz_native_start_tree(m->native, &run->tree, &m->how);
 }
 
 static void on_end(void *arg, dz_run *run)
@@ -146,28 +156,6 @@ static void on_end(void *arg, dz_run *run)
     dz_native_drain(m->native);
 }
 
-static void notes(dz_flame_report *report, const dz_run *run, const measurement *m)
-{
-    char text[256];
-    if (m->got.lost) {
-        snprintf(text, sizeof text, "%zu Node thread(s) ended before their profile could be had",
-                 m->got.lost);
-        note(report, text);
-    }
-    if (run->interrupted)
-        note(report, "ended early by a signal: what was seen until then is shown");
-    if (m->options->no_native)
-        return;
-    dz_perf_explain(m->error, dz_native_kernel(m->native), text, sizeof text);
-    if (text[0])
-        note(report, text);
-    if (dz_native_lost(m->native)) {
-        snprintf(text, sizeof text, "%llu native samples were lost: lower --frequency",
-                 (unsigned long long)dz_native_lost(m->native));
-        note(report, text);
-    }
-}
-
 /* Puts together what inspector and perf events saw. */
 static int build(dz_profile *p, measurement *m, const dz_run *run)
 {
@@ -175,7 +163,7 @@ static int build(dz_profile *p, measurement *m, const dz_run *run)
     dz_native_stop(m->native);
     if (rc == 0 && dz_native_samples(m->native) > 0)
         return dz_native_build(m->native, p, &m->js);
-    if (rc == 0)
+    if (rc == 0 && !m->options->off_cpu) /* the inspector knows only what runs */
         dz_profile_merge(p, &m->js, NULL, false);
     return rc;
 }
@@ -218,7 +206,9 @@ static int run_and_build(dz_profile *p, measurement *m, const dz_operands *opera
         else if (dz_profile_total(p) > 0)
             code = DZ_EXIT_OK;
     }
-    notes(report, &run, m);
+    dz_flame_notes_run(report, &run, &m->got);
+    if (!o->no_native)
+        dz_flame_notes_native(report, &m->how, m->error, m->native);
     dz_run_close(&run);
     return code;
 }
@@ -227,6 +217,10 @@ static int measure(dz_profile *p, const flame_options *o, const dz_operands *ope
                    dz_flame_report *report)
 {
     measurement m = {.options = o, .native = dz_native_new()};
+    m.how = (dz_native_options){.frequency = (unsigned)o->frequency,
+                                .off_cpu = o->off_cpu,
+                                .unwind = (dz_unwind_by)find_unwind(o->unwind)};
+    p->off_cpu = o->off_cpu;
     if (!m.native || dz_profile_init(&m.js) < 0) {
         dz_native_free(m.native);
         return dz_fail(DZ_EXIT_FAILED, tool, "out of memory");
@@ -265,6 +259,10 @@ static int check(const flame_options *o, const dz_operands *operands)
                                       : "give a command after --, or --pid PID, or --from FILE");
     if (operands->command && operands->command_count == 0)
         return dz_usage(tool, "no command after --");
+    if (find_unwind(o->unwind) < 0)
+        return dz_usage(tool, "--unwind is auto, fp or dwarf, not '%s'", o->unwind);
+    if (o->off_cpu && (o->no_native || o->from))
+        return dz_usage(tool, "--off-cpu needs a running program and perf events");
     if (o->on_port && o->load)
         return dz_usage(tool, "give --on-port or --load, not both");
     return DZ_OPTIONS_OK;

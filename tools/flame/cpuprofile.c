@@ -1,6 +1,8 @@
 /* V8's .cpuprofile: nodes with call frames, samples naming nodes, and the time between them. */
 #include "formats.h"
 #include "json_stream.h"
+#include "reorder.h"
+#include "spool.h"
 
 #include <donmaz/error.h>
 
@@ -18,11 +20,11 @@ typedef struct reader {
     node *nodes;
     size_t node_count, node_cap;
     dz_map by_id;
-    uint32_t *samples;
-    size_t sample_count, sample_cap;
-    int64_t *deltas;
-    size_t delta_count, delta_cap;
+    dz_spool samples, deltas;
     int64_t start, end;
+    dz_timed last; /* the sample whose end is not yet known */
+    bool has_last;
+    pid_t tid;
     /* of the node being read */
     uint32_t *children;
     size_t child_count, child_cap;
@@ -191,18 +193,12 @@ static void one_node(void *arg, dz_json *j)
 
 static void one_sample(void *arg, dz_json *j)
 {
-    reader *r = arg;
-    uint32_t id = bounded(dz_json_integer(j));
-    if (reserve(r, (void **)&r->samples, r->sample_count, &r->sample_cap, sizeof *r->samples))
-        r->samples[r->sample_count++] = id;
+    dz_spool_put(&((reader *)arg)->samples, bounded(dz_json_integer(j)));
 }
 
 static void one_delta(void *arg, dz_json *j)
 {
-    reader *r = arg;
-    int64_t delta = dz_json_integer(j);
-    if (reserve(r, (void **)&r->deltas, r->delta_count, &r->delta_cap, sizeof *r->deltas))
-        r->deltas[r->delta_count++] = delta;
+    dz_spool_put(&((reader *)arg)->deltas, dz_json_integer(j));
 }
 
 static void member(void *arg, dz_json *j, dz_slice key)
@@ -257,47 +253,43 @@ static uint32_t resolve(reader *r, node *n)
     return n->stack;
 }
 
-typedef struct timed {
-    int64_t at;
-    size_t order;
-    uint32_t id;
-} timed;
-
-static int by_time(const void *a, const void *b)
+static void lasted(reader *r, int64_t until)
 {
-    const timed *x = a, *y = b;
-    if (x->at != y->at)
-        return x->at < y->at ? -1 : 1;
-    return x->order < y->order ? -1 : x->order > y->order;
+    const dz_timed *s = &r->last;
+    node *n = find(r, s->id);
+    if (n && r->has_last)
+        dz_profile_add(r->profile, resolve(r, n), (uint64_t)(until - s->at) * 1000,
+                       (uint64_t)(s->at > 0 ? s->at : 0) * 1000, r->tid);
 }
 
 /* A sample lasts until the next one begins, the last until the end. */
-static void add_samples(reader *r, pid_t tid)
+static void in_order(void *arg, const dz_timed *s)
 {
-    size_t count = r->sample_count < r->delta_count ? r->sample_count : r->delta_count;
-    timed *all = count ? reallocarray(NULL, count, sizeof *all) : NULL;
-    if (count && !all) {
-        r->out_of_memory = true;
-        return;
-    }
-    int64_t at = r->start;
-    bool sorted = true;
-    for (size_t i = 0; i < count; i++) {
-        if (__builtin_add_overflow(at, r->deltas[i], &at))
+    reader *r = arg;
+    lasted(r, s->at);
+    r->last = *s;
+    r->has_last = true;
+}
+
+static int add_samples(reader *r)
+{
+    dz_reorder order;
+    int rc = dz_spool_rewind(&r->samples);
+    if (rc == 0)
+        rc = dz_spool_rewind(&r->deltas);
+    if (rc == 0 && !dz_reorder_init(&order, in_order, r))
+        rc = DZ_E_NOMEM;
+    if (rc < 0)
+        return rc;
+    int64_t at = r->start, id, delta;
+    while (dz_spool_next(&r->samples, &id) && dz_spool_next(&r->deltas, &delta)) {
+        if (__builtin_add_overflow(at, delta, &at))
             at = INT64_MAX / 2;
-        sorted &= r->deltas[i] >= 0;
-        all[i] = (timed){.at = at, .order = i, .id = r->samples[i]};
+        dz_reorder_put(&order, at, (uint32_t)id);
     }
-    if (!sorted)
-        qsort(all, count, sizeof *all, by_time);
-    for (size_t i = 0; i < count; i++) {
-        int64_t next = i + 1 < count ? all[i + 1].at : r->end > all[i].at ? r->end : all[i].at;
-        node *n = find(r, all[i].id);
-        if (n)
-            dz_profile_add(r->profile, resolve(r, n), (uint64_t)(next - all[i].at) * 1000,
-                           (uint64_t)(all[i].at > 0 ? all[i].at : 0) * 1000, tid);
-    }
-    free(all);
+    dz_reorder_finish(&order);
+    lasted(r, r->end > r->last.at ? r->end : r->last.at);
+    return 0;
 }
 
 /* Without samples only counts are known: the time is shared out by them. */
@@ -316,7 +308,7 @@ static void add_hits(reader *r)
 
 int dz_read_cpuprofile_of(dz_profile *profile, FILE *in, pid_t tid, dz_read_error *error)
 {
-    reader r = {.profile = profile};
+    reader r = {.profile = profile, .tid = tid};
     dz_json j;
     dz_json_open(&j, in);
     dz_json_members(&j, member, &r);
@@ -328,10 +320,10 @@ int dz_read_cpuprofile_of(dz_profile *profile, FILE *in, pid_t tid, dz_read_erro
     } else if (r.node_count == 0) {
         snprintf(error->text, sizeof error->text, "no \"nodes\": not a CPU profile");
         rc = DZ_E_FORMAT;
-    } else if (r.sample_count) {
+    } else if (r.samples.total) {
         for (size_t i = 0; i < r.node_count; i++)
             resolve(&r, &r.nodes[i]); /* in file order, parents mostly first: short walks */
-        add_samples(&r, tid);
+        rc = add_samples(&r);
     } else {
         add_hits(&r);
     }
@@ -339,8 +331,8 @@ int dz_read_cpuprofile_of(dz_profile *profile, FILE *in, pid_t tid, dz_read_erro
         rc = DZ_E_NOMEM;
     dz_json_close(&j);
     free(r.nodes);
-    free(r.samples);
-    free(r.deltas);
+    dz_spool_close(&r.samples);
+    dz_spool_close(&r.deltas);
     free(r.children);
     dz_map_close(&r.by_id);
     return rc;

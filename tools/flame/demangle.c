@@ -1,4 +1,5 @@
 /* Names that compilers have packed up, unpacked. */
+#include "demangle.h"
 #include "symbols.h"
 
 #include <ctype.h>
@@ -6,20 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct sink {
-    char *out;
-    size_t len, cap;
-} sink;
-
-static void put(sink *s, const char *text, size_t len)
-{
-    for (size_t i = 0; i < len && s->len + 1 < s->cap; i++)
-        s->out[s->len++] = text[i];
-    s->out[s->len] = 0;
-}
-
 /* "$LT$" and the like in Rust's older scheme. */
-static size_t put_escape(sink *s, const char *at, size_t len)
+static size_t put_escape(dz_sink *s, const char *at, size_t len)
 {
     static const struct {
         const char *code, *text;
@@ -28,7 +17,7 @@ static size_t put_escape(sink *s, const char *at, size_t len)
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         size_t n = strlen(table[i].code);
         if (len >= n && memcmp(at, table[i].code, n) == 0) {
-            put(s, table[i].text, strlen(table[i].text));
+            dz_sink_put(s, table[i].text, strlen(table[i].text));
             return n;
         }
     }
@@ -37,14 +26,14 @@ static size_t put_escape(sink *s, const char *at, size_t len)
         unsigned long c = strtoul(at + 2, &end, 16);
         if (*end == '$' && c >= 0x20 && c < 0x7f && (size_t)(end + 1 - at) <= len) {
             char byte = (char)c;
-            put(s, &byte, 1);
+            dz_sink_put(s, &byte, 1);
             return (size_t)(end + 1 - at);
         }
     }
     return 0;
 }
 
-static void put_legacy_part(sink *s, const char *at, size_t len)
+static void put_legacy_part(dz_sink *s, const char *at, size_t len)
 {
     if (len > 1 && at[0] == '_' && at[1] == '$') { /* "_$LT$": a leading escape is set off */
         at++;
@@ -53,10 +42,10 @@ static void put_legacy_part(sink *s, const char *at, size_t len)
     while (len > 0) {
         size_t n = at[0] == '$' ? put_escape(s, at, len) : 0;
         if (!n && len > 1 && at[0] == '.' && at[1] == '.') {
-            put(s, "::", 2);
+            dz_sink_put(s, "::", 2);
             n = 2;
         } else if (!n) {
-            put(s, at, 1);
+            dz_sink_put(s, at, 1);
             n = 1;
         }
         at += n;
@@ -76,7 +65,7 @@ static bool is_hash(const char *at, size_t len)
 
 /* Rust's older scheme: _ZN, parts with their lengths, the last one "h" and a hash, E. C++ names
  * look alike but for the hash; those are left alone. */
-static bool legacy_rust(const char *name, sink *s)
+static bool legacy_rust(const char *name, dz_sink *s)
 {
     const char *at = name + 3;
     size_t parts = 0;
@@ -89,7 +78,7 @@ static bool legacy_rust(const char *name, sink *s)
         hash = is_hash(text, len);
         if (!hash) {
             if (parts++)
-                put(s, "::", 2);
+                dz_sink_put(s, "::", 2);
             put_legacy_part(s, text, len);
         }
         at = text + len;
@@ -97,57 +86,20 @@ static bool legacy_rust(const char *name, sink *s)
     return hash && *at == 'E';
 }
 
-/* Rust's newer scheme (RFC 2603), _R: the identifiers of the path in their order. Type arguments,
- * back references and hashes are left out: what remains names the function. */
-static bool new_rust(const char *name, sink *s)
-{
-    size_t parts = 0;
-    for (const char *at = name + 2; *at;) {
-        if (*at == 's' || *at == 'B') { /* disambiguator, back reference: base 62, ended by _ */
-            const char *end = at + 1;
-            while (isalnum((unsigned char)*end))
-                end++;
-            if (*end == '_' && (*at == 'B' || end - at < 14)) {
-                at = end + 1;
-                continue;
-            }
-        }
-        if (isdigit((unsigned char)*at)) {
-            char *text;
-            unsigned long len = strtoul(at, &text, 10);
-            if (*text == '_')
-                text++;
-            if (len > strlen(text))
-                return false;
-            if (len > 0) {
-                if (parts++)
-                    put(s, "::", 2);
-                put(s, text, len);
-            }
-            at = text + len;
-            continue;
-        }
-        if (*at == 'I' && parts > 0) /* type arguments follow */
-            break;
-        at++;
-    }
-    return parts > 0;
-}
-
 /* Go writes a dot in a path's last element as %2e, and "·" for its own separators. */
-static bool go_name(const char *name, sink *s)
+static bool go_name(const char *name, dz_sink *s)
 {
     if (!strstr(name, "%2e") && !strstr(name, "\xc2\xb7"))
         return false;
     for (const char *at = name; *at;) {
         if (strncmp(at, "%2e", 3) == 0) {
-            put(s, ".", 1);
+            dz_sink_put(s, ".", 1);
             at += 3;
         } else if (strncmp(at, "\xc2\xb7", 2) == 0) {
-            put(s, ".", 1);
+            dz_sink_put(s, ".", 1);
             at += 2;
         } else {
-            put(s, at++, 1);
+            dz_sink_put(s, at++, 1);
         }
     }
     return true;
@@ -169,13 +121,13 @@ static cxa_demangle *find_cxa(void)
     return found;
 }
 
-static bool cpp_name(const char *name, sink *s)
+static bool cpp_name(const char *name, dz_sink *s)
 {
     cxa_demangle *demangle = find_cxa();
     int status = -1;
     char *text = demangle ? demangle(name, NULL, NULL, &status) : NULL;
     if (text && status == 0)
-        put(s, text, strlen(text));
+        dz_sink_put(s, text, strlen(text));
     free(text);
     return status == 0;
 }
@@ -194,12 +146,12 @@ static void cut_suffix(char *name)
 
 const char *dz_demangle(const char *name, char *out, size_t cap)
 {
-    sink s = {.out = out, .cap = cap};
+    dz_sink s = {.out = out, .cap = cap};
     out[0] = 0;
     if (strncmp(name, "_ZN", 3) == 0 && legacy_rust(name, &s))
         return out;
     s.len = 0;
-    if (strncmp(name, "_R", 2) == 0 && new_rust(name, &s))
+    if (strncmp(name, "_R", 2) == 0 && dz_demangle_rust(name, &s))
         return out;
     s.len = 0;
     if (go_name(name, &s))

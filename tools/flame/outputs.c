@@ -84,8 +84,8 @@ static int json(const dz_profile *p, const dz_flame_report *r, FILE *out)
     long n = dz_profile_hottest(p, hot, r->top ? r->top : 10, NULL, NULL);
     fputs("{\"title\":", out);
     dz_json_write_string(out, dz_slice_of(r->title));
-    fprintf(out, ",\"total_ms\":%.3f,\"stacks\":%zu,\"notes\":[", (double)dz_profile_total(p) / 1e6,
-            p->stack_count - 1);
+    fprintf(out, ",\"off_cpu\":%s,\"total_ms\":%.3f,\"stacks\":%zu,\"notes\":[",
+            p->off_cpu ? "true" : "false", (double)dz_profile_total(p) / 1e6, p->stack_count - 1);
     for (size_t i = 0; i < r->note_count; i++) {
         if (i)
             putc(',', out);
@@ -179,7 +179,10 @@ int dz_flame_write(const dz_profile *p, const dz_flame_report *r, const dz_flame
         fprintf(stderr, "%s: note: %s\n", tool, r->notes[i]);
     if (dz_profile_total(p) == 0)
         return dz_fail(DZ_EXIT_FAILED, tool,
-                       "nothing was seen on a CPU: the program ended too soon, or only waited");
+                       p->off_cpu ? "no thread was seen to wait: the program ended too soon, or "
+                                    "only computed"
+                                  : "nothing was seen on a CPU: the program ended too soon, or "
+                                    "only waited (--off-cpu shows where)");
     char name[64];
     const char *page = o->html;
     if (!page) {

@@ -13,7 +13,7 @@ typedef struct dz_flame_outputs {
 typedef struct dz_flame_report {
     char title[512];
     pid_t pid;
-    char notes[8][256]; /* what could not be seen, and how to allow it */
+    char notes[12][400]; /* what could not be seen, and how to allow it */
     size_t note_count;
     size_t top;
 } dz_flame_report;

@@ -1,5 +1,6 @@
-/* perf.h: samples of what runs, by the kernel's perf events. User code only unless the kernel
- * allows more. Needs no rights for one's own processes where perf_event_paranoid is 2 or less. */
+/* perf.h: samples of what runs, or of what stops running, by the kernel's perf events. User code
+ * only unless the kernel allows more. Needs no rights for one's own processes where
+ * perf_event_paranoid is 2 or less. */
 #ifndef DZ_FLAME_PERF_H
 #define DZ_FLAME_PERF_H
 
@@ -12,38 +13,54 @@
 
 typedef struct dz_perf dz_perf;
 
-enum { DZ_PERF_DEPTH = 127 };
+enum { DZ_PERF_DEPTH = 1024, DZ_PERF_REGISTERS = 17 };
+
+typedef struct dz_perf_options {
+    unsigned frequency;
+    unsigned stack; /* bytes of the stack to copy, to be unwound from; 0: frame pointers only */
+    bool off_cpu;   /* a sample whenever a thread stops running, instead of by the clock */
+} dz_perf_options;
 
 typedef struct dz_perf_sample {
     pid_t pid, tid;
     uint64_t at, weight;           /* ns, CLOCK_MONOTONIC; ns of CPU time */
-    uint64_t chain[DZ_PERF_DEPTH]; /* addresses, innermost first */
+    uint64_t chain[DZ_PERF_DEPTH]; /* addresses by frame pointers, innermost first */
     size_t depth;
     size_t kernel; /* how many of them, the first ones, are the kernel's */
+    /* By DWARF's numbers, the last one the next instruction; all valid only when stack_len > 0. */
+    uint64_t registers[DZ_PERF_REGISTERS];
+    const char *stack; /* memory from the stack pointer on */
+    size_t stack_len;
+    bool pressing; /* more than half of the room is taken: there is no time to lose */
 } dz_perf_sample;
 
-/* What a process has mapped, and when it began to run another program. */
+/* What came, in order of time over all cores. */
 typedef struct dz_perf_events {
     void (*sample)(void *arg, const dz_perf_sample *sample);
-    void (*map)(void *arg, pid_t pid, uint64_t start, uint64_t length, uint64_t offset,
+    void (*map)(void *arg, pid_t pid, uint64_t at, uint64_t start, uint64_t length, uint64_t offset,
                 const char *name);
-    void (*exec)(void *arg, pid_t pid, const char *name);
-    void (*fork)(void *arg, pid_t pid, pid_t parent);
+    void (*exec)(void *arg, pid_t pid, uint64_t at);
+    void (*fork)(void *arg, pid_t pid, pid_t parent, uint64_t at);
+    /* With off_cpu: a thread begins (`in`) or stops to run; preempted: it could have gone on. */
+    void (*turn)(void *arg, pid_t pid, pid_t tid, uint64_t at, bool in, bool preempted);
+    void (*end)(void *arg, pid_t tid, uint64_t at); /* of a thread */
     void *arg;
 } dz_perf_events;
 
 /* A held command: sampled from its exec on, with all it starts. 0, or -errno: EACCES and EPERM when
- * the kernel does not allow it. *kernel: whether kernel code is seen. */
-int dz_perf_open_command(dz_perf **out, pid_t pid, unsigned frequency, bool *kernel);
+ * the kernel does not allow it. */
+int dz_perf_open_command(dz_perf **out, pid_t pid, const dz_perf_options *options);
 
 /* Processes that run: all threads known to the tree, and what they start. */
-int dz_perf_open_tree(dz_perf **out, const dz_tree *tree, unsigned frequency, bool *kernel);
+int dz_perf_open_tree(dz_perf **out, const dz_tree *tree, const dz_perf_options *options);
 
-/* Hands over all that has come. Call every 10 ms. */
-void dz_perf_drain(dz_perf *perf, const dz_perf_events *events);
+/* Hands over what has come, until `deadline` (dz_now), beyond it only as long as it presses; 0: all
+ * of it, at the end. Call every 10 ms. */
+void dz_perf_drain(dz_perf *perf, const dz_perf_events *events, uint64_t deadline);
 
-/* Samples that the kernel dropped because we were late. */
-uint64_t dz_perf_lost(const dz_perf *perf);
+bool dz_perf_kernel(const dz_perf *perf);   /* whether kernel code is seen */
+uint64_t dz_perf_lost(const dz_perf *perf); /* records that the kernel dropped, as we were late */
+size_t dz_perf_unseen(const dz_perf *perf); /* threads left out for want of descriptors */
 
 void dz_perf_close(dz_perf *perf);
 

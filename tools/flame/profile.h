@@ -71,7 +71,8 @@ typedef struct dz_profile {
     size_t line_count, line_cap;
     dz_map string_map, frame_map, stack_map, line_map;
     bool keep_ticks, failed;
-    bool counts; /* read from a file that counts samples: 1000 stands for one, not a microsecond */
+    bool counts;  /* read from a file that counts samples: 1000 stands for one, not a microsecond */
+    bool off_cpu; /* time is what threads waited, not what they used of a CPU */
 } dz_profile;
 
 /* DZ_E_NOMEM. */

@@ -251,6 +251,35 @@ int dz_read_perf_script(dz_profile *p, FILE *in, dz_read_error *error)
     return rc == 0 && p->failed ? DZ_E_NOMEM : rc;
 }
 
+/* What was read to tell the format, before the rest: a pipe can't be read twice. */
+typedef struct prefixed {
+    char head[4096];
+    size_t len, at;
+    FILE *rest;
+} prefixed;
+
+static ssize_t read_prefixed(void *cookie, char *out, size_t size)
+{
+    prefixed *p = cookie;
+    size_t left = p->len - p->at, n = left < size ? left : size;
+    if (n == 0)
+        n = fread(out, 1, size, p->rest);
+    else
+        memcpy(out, p->head + p->at, n);
+    p->at += left ? n : 0;
+    return n == 0 && ferror(p->rest) ? -1 : (ssize_t)n;
+}
+
+/* perf's first line holds a time, "12.345678:", and ends in a colon; a collapsed one in a count. */
+static bool is_perf(const char *head)
+{
+    const char *line = head;
+    while (*line == '#' && strchr(line, '\n'))
+        line = strchr(line, '\n') + 1;
+    dz_slice first = trimmed(dz_slice_make(line, strcspn(line, "\n")));
+    return first.len && !isdigit((unsigned char)first.ptr[first.len - 1]);
+}
+
 int dz_read_any(dz_profile *p, FILE *in, dz_read_error *error)
 {
     int c;
@@ -264,16 +293,13 @@ int dz_read_any(dz_profile *p, FILE *in, dz_read_error *error)
     ungetc(c, in);
     if (c == '{')
         return dz_read_cpuprofile(p, in, error);
-    /* perf's first line holds a time, "12.345678:"; a collapsed one ends in a count. */
-    char head[4096];
-    size_t n = fread(head, 1, sizeof head - 1, in);
-    head[n] = 0;
-    rewind(in);
-    const char *line = head;
-    while (*line == '#' && strchr(line, '\n'))
-        line = strchr(line, '\n') + 1;
-    size_t len = strcspn(line, "\n");
-    dz_slice first = trimmed(dz_slice_make(line, len));
-    bool perf = first.len && !isdigit((unsigned char)first.ptr[first.len - 1]);
-    return perf ? dz_read_perf_script(p, in, error) : dz_read_collapsed(p, in, error);
+    prefixed source = {.rest = in};
+    source.len = fread(source.head, 1, sizeof source.head - 1, in);
+    FILE *whole = fopencookie(&source, "r", (cookie_io_functions_t){.read = read_prefixed});
+    if (!whole)
+        return DZ_E_NOMEM;
+    int rc = is_perf(source.head) ? dz_read_perf_script(p, whole, error)
+                                  : dz_read_collapsed(p, whole, error);
+    fclose(whole);
+    return rc;
 }

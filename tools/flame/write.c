@@ -208,6 +208,7 @@ int dz_write_page_data(const dz_profile *p, FILE *out)
                 is_idle(p, i) ? 0 : s->self);
         fprintf(out, s->base ? ",%" PRIu64 "]" : "]", s->base);
     }
-    fprintf(out, "],\"counts\":%s}", p->counts ? "true" : "false");
+    fprintf(out, "],\"counts\":%s,\"offCpu\":%s}", p->counts ? "true" : "false",
+            p->off_cpu ? "true" : "false");
     return finish(out);
 }

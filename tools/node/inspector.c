@@ -68,8 +68,11 @@ void dz_inspector_close(dz_inspector *in)
     if (!in)
         return;
     dz_ws_close(in->ws);
-    for (size_t i = 0; i < in->count; i++)
+    for (size_t i = 0; i < in->count; i++) {
         json_decref(in->threads[i].profile);
+        if (in->threads[i].parts)
+            fclose(in->threads[i].parts);
+    }
     free(in->threads);
     free(in);
 }
@@ -144,6 +147,7 @@ static void call(dz_inspector *in, size_t thread, enum purpose purpose, const ch
 static void start_thread(dz_inspector *in, size_t thread)
 {
     in->threads[thread].state = DZ_JS_STARTING;
+    in->threads[thread].since = dz_now();
     call(in, thread, OTHER, "Profiler.enable", NULL);
     call(in, thread, OTHER, "Profiler.setSamplingInterval",
          json_pack("{s:i}", "interval", (int)in->interval_us));
@@ -215,6 +219,30 @@ static void stop_thread(dz_inspector *in, size_t thread)
     call(in, thread, STOP, "Profiler.stop", NULL);
 }
 
+/* Both requests wait in the worker one behind the other, so next to nothing runs unseen. */
+void dz_inspector_save_workers(dz_inspector *in)
+{
+    uint64_t now = dz_now();
+    for (size_t i = 1; i < in->count; i++) {
+        dz_js_thread *t = &in->threads[i];
+        if (t->gone || t->state != DZ_JS_RUNNING || t->due || now - t->since < DZ_SEC)
+            continue;
+        t->since = now;
+        t->due++;
+        call(in, i, STOP, "Profiler.stop", NULL);
+        call(in, i, START, "Profiler.start", NULL);
+    }
+}
+
+/* To a file, as a worker may live for hours. */
+static void save_part(dz_js_thread *t, const json_t *profile)
+{
+    if (!t->parts)
+        t->parts = tmpfile();
+    if (profile && t->parts && json_dumpf(profile, t->parts, JSON_COMPACT) == 0)
+        putc('\n', t->parts);
+}
+
 bool dz_inspector_worker_stop(dz_inspector *in, unsigned number)
 {
     size_t thread = find_worker(in, number);
@@ -278,6 +306,11 @@ static void on_answer(dz_inspector *in, json_int_t id, json_t *message)
             t->state = result ? DZ_JS_RUNNING : DZ_JS_DONE;
         break;
     case STOP:
+        if (t->due) {
+            t->due--;
+            save_part(t, json_object_get(result, "profile"));
+            break;
+        }
         t->state = DZ_JS_DONE;
         if (!t->profile)
             t->profile = json_incref(json_object_get(result, "profile"));

@@ -12,6 +12,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 typedef enum dz_js_state {
@@ -29,6 +30,9 @@ typedef struct dz_js_thread {
     dz_js_state state;
     bool gone;
     json_t *profile; /* as Profiler.stop gave it; NULL until then */
+    FILE *parts;     /* of a worker: the profiles before that, a line each; NULL: none */
+    unsigned due;    /* parts asked for that have not come */
+    uint64_t since;  /* when the profile that goes on began */
 } dz_js_thread;
 
 typedef struct dz_inspector dz_inspector;
@@ -58,6 +62,10 @@ void dz_inspector_on_worker(dz_inspector *inspector, const char *expression);
 
 /* Asks every thread for its profile. */
 void dz_inspector_profile_stop(dz_inspector *inspector);
+
+/* Fetches what each worker's profiler has when that is older than a second: a worker that is ended
+ * from outside takes with it what is not fetched. Call every 10 ms. */
+void dz_inspector_save_workers(dz_inspector *inspector);
 
 /* The same for the worker with Node's threadId `number` alone; true once nothing is to come. */
 bool dz_inspector_worker_stop(dz_inspector *inspector, unsigned number);

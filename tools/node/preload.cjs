@@ -18,7 +18,7 @@
 (() => {
   /* The constant is there when the script is put into a process that runs already. */
   const feed = typeof DONMAZ_FEED_PATH === 'string' ? DONMAZ_FEED_PATH : process.env.DONMAZ_FEED;
-  const guard = Symbol.for('donmaz.preload');
+  const guard = Symbol.for('donmaz.preload'), watched = Symbol.for('donmaz.watched');
   if (!feed || globalThis[guard]) return;
 
   const fs = require('fs');
@@ -48,6 +48,7 @@
     try { fs.closeSync(fd); } catch {}
     fd = undefined;
     delete globalThis[guard];
+    delete globalThis[watched];
   }
 
   function write(line) {
@@ -210,7 +211,7 @@
       tick();
       flushRoutes(performance.now());
       write(`X\t${tid}\t${at(performance.now())}\n`);
-      if (state.attached && fd !== undefined) {
+      if ((state.attached || globalThis[watched]) && fd !== undefined) {
         pause(3000);
         if (worker.isMainThread) pause(20); /* the tool hangs up now: Node would announce that it waits for that */
       }

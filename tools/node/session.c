@@ -16,6 +16,8 @@ extern const size_t dz_node_preload_len;
 
 /* How the profiler's side of the preload script is spoken to. */
 #define STATE "globalThis[Symbol.for('donmaz.preload')]"
+/* A worker may hear this before its reporter runs. */
+#define WATCHED "globalThis[Symbol.for('donmaz.watched')] = true"
 
 static int write_file(const char *path, const char *text, size_t len)
 {
@@ -149,7 +151,7 @@ static void connect_new(dz_node *node)
             continue;
         }
         dz_inspector_evaluate(in, STATE ".attached = true");
-        dz_inspector_on_worker(in, STATE ".attached = true");
+        dz_inspector_on_worker(in, WATCHED);
         if (node->profiling)
             dz_inspector_profile_start(in, node->options.interval_us);
         /* Queued behind the start, so that nothing runs unseen. */
@@ -216,8 +218,11 @@ void dz_node_poll(dz_node *node, unsigned ms, int fd)
         return; /* a signal: the caller looks */
     if (p[0].revents)
         read_fifo(node);
-    for (size_t i = 0; i < node->links.count; i++)
+    for (size_t i = 0; i < node->links.count; i++) {
+        if (node->profiling)
+            dz_inspector_save_workers(node->links.at[i].inspector);
         dz_inspector_pump(node->links.at[i].inspector);
+    }
     connect_new(node);
     serve_exits(node);
 }

@@ -21,7 +21,6 @@ function inner(ms) { const end = process.cpuUsage().user + ms * 1000;
 function outer() { inner(300); }
 outer();
 """
-# Each lives until the end: the profile of a worker thread that ends before is lost (docs/flame.md).
 CLUSTER = """
 const cluster = require('cluster'), { Worker, isMainThread } = require('worker_threads');
 function spin(ms) { const end = Date.now() + ms; let n = 0; while (Date.now() < end) n += Math.sqrt(n); return n; }
@@ -29,6 +28,23 @@ function turns(work) { const end = Date.now() + 3000; (function turn() { work();
 if (!isMainThread) { setInterval(() => {}, 1e6); turns(function inWorker() { spin(20); }); }
 else if (cluster.isPrimary) { cluster.fork(); new Worker(__filename); turns(function inPrimary() { spin(20); }); setTimeout(() => process.exit(0), 4500); }
 else { turns(function inFork() { spin(20); }); setTimeout(() => process.exit(0), 3500); }
+"""
+
+# One worker ends by itself, the other is ended by its parent, which then goes on.
+SHORT_LIVED = """
+const { Worker, isMainThread } = require('worker_threads');
+function spin(ms) { const end = Date.now() + ms; let n = 0; while (Date.now() < end) n += Math.sqrt(n); return n; }
+function endsByItself() { spin(300); }
+function endedByItsParent() { for (;;) spin(10); }
+function goesOn() { spin(200); }
+if (isMainThread) {
+  const first = new Worker(__filename, { argv: ['itself'] });
+  first.on('exit', () => {
+    const second = new Worker(__filename, { argv: ['parent'] });
+    second.on('online', () => setTimeout(() => second.terminate(), 2500));
+    second.on('exit', goesOn);
+  });
+} else if (process.argv[2] === 'itself') endsByItself(); else endedByItsParent();
 """
 
 
@@ -100,6 +116,13 @@ class Flame(unittest.TestCase):
         report = self.report("--no-native", "-n", "100", "--", NODE, self.path("all.js", CLUSTER))
         for name in ("inWorker", "inPrimary", "inFork"):
             self.assertIn(name, self.names(report))
+
+    def test_worker_threads_that_end_early_keep_their_profile(self):
+        report = self.report("--no-native", "-n", "100", "--", NODE,
+                             self.path("short.js", SHORT_LIVED))
+        total = {f["name"]: f["total_ms"] for f in report["hottest"]}
+        self.assertLessEqual({"endsByItself", "endedByItsParent", "goesOn"}, set(total))
+        self.assertTrue(any("ended from outside" in note for note in report["notes"]), report)
 
     def test_esm_scripts_and_the_users_node_options_stay_as_they_are(self):
         script = self.path("m.mjs", "import fs from 'node:fs'; function work() { const end = "
