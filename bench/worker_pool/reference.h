@@ -19,7 +19,7 @@ typedef struct reference {
     dz_isolation isolation;
     bool two_cores;       /* the loop on the first, the warm worker on the second */
     dz_pool *warm, *four; /* one worker and four, which stay */
-    dz_pool *sized;        /* as many workers as a pool has by default */
+    dz_pool *sized;       /* as many workers as a pool has by default */
     dz_pool *cold;        /* a new worker for each task */
     reference_board *board;
 } reference;

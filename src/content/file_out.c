@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 /* sendfile(2) waits for the disk when a page is not in memory, and it runs on the loop. So the loop
- * looks first, with reads of one byte that do not wait (RWF_NOWAIT), one for each PROBE bytes and at
- * the end: pages come in groups of about that size, because the kernel reads ahead, so a few tell
- * for all. What is missing is read by a disk thread; meanwhile the connection writes nothing, and
- * the loop goes on with others.
+ * looks first, with reads of one byte that do not wait (RWF_NOWAIT), one for each PROBE bytes and
+ * at the end: pages come in groups of about that size, because the kernel reads ahead, so a few
+ * tell for all. What is missing is read by a disk thread; meanwhile the connection writes nothing,
+ * and the loop goes on with others.
  *
  *              probe: missing              job done, on the loop
  *   sending ────────────────────> fetching ──────────────────────> sending

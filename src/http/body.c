@@ -8,7 +8,7 @@
  * straight to where they are wanted; chunked ones pass through the input buffer. */
 
 enum {
-    PER_TICK = 64 << 10,     /* bytes of one body a tick, so that an upload can't hold the loop */
+    PER_TICK = 64 << 10,      /* bytes of one body a tick, so that an upload can't hold the loop */
     FIRST_CHUNKED = 16 << 10, /* of a buffer whose final size is unknown */
     MIN_RATE = 500,           /* bytes a second below which a client is too slow */
     SKIP_MAX = 64 << 10,      /* an unread body up to this is dropped to keep the connection */
