@@ -147,7 +147,7 @@ typedef struct trial {
 
 #define ROUTE(ms, scatter_, behind)                                                                \
     {                                                                                              \
-        .share = 1, .service_ms = ms, .scatter = scatter_, .behind_ms = behind                     \
+        .share = 1, .service_ms = (ms), .scatter = (scatter_), .behind_ms = (behind)               \
     }
 #define PLAIN .loops = 1, .route_count = 1, .seconds = 60, .step_at = 30, .seed = 7
 

@@ -23,7 +23,8 @@ static int compare(const void *a, const void *b)
 static double median_us(uint64_t *list, size_t count)
 {
     qsort(list, count, sizeof list[0], compare);
-    return (double)list[count / 2] / 1e3;
+    uint64_t middle = list[count / 2];
+    return (double)middle / 1e3;
 }
 
 /* --- the least two threads need --- */
