@@ -170,7 +170,7 @@ static void step(sim *s)
 {
     static const double NOTHING = 1e-9;
     double to = next_event(s), took = to - s->sched.now;
-    size_t running[DZ_SCHED_CORES];
+    size_t running[DZ_SCHED_CORES] = {0};
     for (size_t c = 0; c < s->sched.core_count; c++) {
         running[c] = s->sched.cores[c].running;
         if (running[c] != SIZE_MAX)

@@ -9,6 +9,7 @@ static const size_t NONE = SIZE_MAX;
 
 void dz_sched_init(dz_sched *s, size_t cores, size_t threads)
 {
+    cores = cores ? cores : 1;
     *s = (dz_sched){.core_count = cores, .thread_count = threads, .balance = BALANCE_MS};
     for (size_t c = 0; c < cores; c++) /* the kernel does not tick on all cores at once either */
         s->cores[c] =
@@ -86,9 +87,8 @@ void dz_sched_wake(dz_sched *s, size_t thread)
     t->had = idle != NONE ? low : low - AHEAD_MS;
     t->ready = true;
     dz_sched_core *c = &s->cores[t->core];
-    if (c->running == NONE)
-        put_on(s, t->core, thread);
-    else if (s->now - c->since >= SLICE_MS && t->had < s->threads[c->running].had)
+    if (c->running == NONE ||
+        (s->now - c->since >= SLICE_MS && t->had < s->threads[c->running].had))
         put_on(s, t->core, thread);
 }
 
