@@ -37,10 +37,10 @@ static void read_all(dz_kallsyms *k, dz_profile *profile, const char *path)
     char *line = NULL;
     size_t cap = 0;
     bool room = true;
-    for (ssize_t n; in && room && (n = getline(&line, &cap, in)) > 0;) {
+    while (in && room && getline(&line, &cap, in) > 0) {
         char *at;
         uint64_t start = strtoull(line, &at, 16);
-        if (start == 0 || at[0] != ' ' || !strchr("tTwW", at[1]) || at[2] != ' ')
+        if (start == 0 || at[0] != ' ' || !at[1] || !strchr("tTwW", at[1]) || at[2] != ' ')
             continue;
         at += 3;
         room =
