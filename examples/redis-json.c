@@ -124,7 +124,6 @@ static void on_event(void *context, const char *text)
 
 static int start(dz_app *app, void *unused)
 {
-    (void)app;
     (void)unused;
     char url[128];
     char *end;
@@ -154,13 +153,13 @@ static int start(dz_app *app, void *unused)
     int rc = dz_redis_open(&redis, where, &options);
     if (rc < 0)
         fprintf(stderr, "redis-json: --redis %s: %s\n", where, dz_strerror(rc));
-    return rc;
+    return rc < 0 ? rc : dz_redis_register_metrics(redis, dz_app_metrics(app), "data");
 }
 
 static void stop(dz_app *app, void *unused)
 {
-    (void)app;
     (void)unused;
+    dz_metrics_forget(dz_app_metrics(app), redis);
     dz_redis_close(redis);
     dz_redis_server_stop(server);
 }

@@ -20,6 +20,7 @@
 #include <donmaz/buf.h>
 #include <donmaz/error.h>
 #include <donmaz/export.h>
+#include <donmaz/metrics.h>
 #include <donmaz/slice.h>
 
 #include <stdbool.h>
@@ -158,6 +159,11 @@ typedef struct dz_redis_stats {
 
 /* The sums over all loops; any thread, any time. For metrics: docs/redis.md has the names. */
 DZ_API void dz_redis_get_stats(const dz_redis *redis, dz_redis_stats *stats);
+
+/* Registers them as donmaz_redis_* with the label redis=`name` (copied), for instance with
+ * dz_app_metrics(app). DZ_E_EXISTS, DZ_E_NOMEM. Call dz_metrics_forget(metrics, redis) before
+ * dz_redis_close if the registry is read after it. */
+DZ_API int dz_redis_register_metrics(dz_redis *redis, dz_metrics *metrics, const char *name);
 
 /* Why a connection failed last, as one line; empty (returns 0) when it is there again. Cut to size;
  * returns the whole length. Any thread. */

@@ -61,4 +61,7 @@ int dz_expose_all(dz_metrics *metrics, const dz_plain *list, size_t len, const d
 int dz_expose_routes(dz_exposure *it);
 int dz_expose_statuses(dz_exposure *it);
 
+/* metrics_shed.c: what overload protection counts, if anything is protected. */
+int dz_expose_shed(dz_core *core);
+
 #endif

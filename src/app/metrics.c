@@ -199,6 +199,8 @@ static int add_server(dz_core *core)
         rc = dz_pool_register_metrics(core->medium, core->metrics, "medium");
     if (rc == 0)
         rc = dz_pool_register_metrics(core->heavy, core->metrics, "heavy");
+    if (rc == 0)
+        rc = dz_expose_shed(core);
     return rc;
 }
 

@@ -36,6 +36,18 @@ class Metrics(unittest.TestCase):
             self.assertEqual((check.returncode, check.stderr), (0, b""), text.decode())
         return prometheus.parse(text)
 
+    def test_overload_protection_is_shown_when_it_is_on(self):
+        with Service("--shed", "adaptive") as service:
+            for _ in range(5):
+                service.get("/")
+            families = self.scrape(service)
+            self.assertEqual(value(families, "donmaz_shed_admitted_total"), 5)
+            self.assertGreater(value(families, "donmaz_shed_limit"), 0)
+            for reason in ("in_flight", "queue_wait", "loop_lag", "memory"):
+                self.assertEqual(value(families, "donmaz_shed_refused_total", reason=reason), 0)
+        with Service() as service:
+            self.assertNotIn("donmaz_shed_limit", self.scrape(service))
+
     def test_one_process(self):
         with Service() as service:
             for _ in range(5):
