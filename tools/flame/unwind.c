@@ -131,7 +131,7 @@ static bool evaluate(walk *w, const Dwarf_Op *ops, size_t count, const uint64_t 
     return true;
 }
 
-/* The value a rule gives; false when it is lost. */
+/* The value a rule gives; false when it is lost. `cfa` is NULL while that itself is looked for. */
 static bool value_of(walk *w, const dz_cfi *cfi, const dz_cfi_value *v, unsigned reg,
                      const uint64_t *cfa, uint64_t *out)
 {
@@ -140,10 +140,10 @@ static bool value_of(walk *w, const dz_cfi *cfi, const dz_cfi_value *v, unsigned
         *out = has(w, reg) ? w->value[reg] : 0;
         return has(w, reg);
     case DZ_CFI_MEMORY:
-        return read_memory(w, *cfa + (uint64_t)(int64_t)v->offset, out);
+        return cfa && read_memory(w, *cfa + (uint64_t)(int64_t)v->offset, out);
     case DZ_CFI_VALUE:
-        *out = *cfa + (uint64_t)(int64_t)v->offset;
-        return true;
+        *out = cfa ? *cfa + (uint64_t)(int64_t)v->offset : 0;
+        return cfa;
     case DZ_CFI_REGISTER:
         *out = has(w, v->reg) ? w->value[v->reg] + (uint64_t)(int64_t)v->offset : 0;
         return has(w, v->reg);
