@@ -49,7 +49,7 @@ void dz_logger_put(dz_logger *logger, dz_ring *ring, dz_slice line)
                 dz_writer_wake(logger);
             return;
         }
-        dz_writer_wait_for_room(logger);
+        dz_writer_wait_for_room(logger, ring, line.len);
     }
     count_one(&ring->lines);
     if (atomic_load_explicit(&logger->direct, memory_order_relaxed)) {

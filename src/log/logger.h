@@ -66,7 +66,8 @@ struct dz_logger {
 /* writer.c */
 void dz_writer_wake(dz_logger *logger);  /* starts the thread when needed */
 bool dz_writer_drain(dz_logger *logger); /* on the calling thread; whether there was anything */
-void dz_writer_wait_for_room(dz_logger *logger); /* at most 100 ms */
+/* Until `ring`, the calling thread's, may have room for `len` bytes; at most 100 ms. */
+void dz_writer_wait_for_room(dz_logger *logger, dz_ring *ring, size_t len);
 int dz_writer_flush(dz_logger *logger, unsigned timeout_ms);
 bool dz_writer_stop(dz_logger *logger); /* false: it hangs in the kernel, so leave the memory */
 

@@ -78,6 +78,12 @@ size_t dz_ring_take(dz_ring *ring, char *to, size_t room)
     return len;
 }
 
+bool dz_ring_has_room(const dz_ring *ring, size_t len)
+{
+    size_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+    return len <= ring->size - (tail - atomic_load_explicit(&ring->head, memory_order_acquire));
+}
+
 bool dz_ring_empty(dz_ring *ring)
 {
     return atomic_load(&ring->tail) == atomic_load_explicit(&ring->head, memory_order_relaxed);

@@ -36,6 +36,7 @@ void dz_ring_free(dz_ring *ring);
 
 /* Adds a line; false when there is no room. *used is how full the ring is then. */
 bool dz_ring_put(dz_ring *ring, dz_slice line, size_t *used);
+bool dz_ring_has_room(const dz_ring *ring, size_t len); /* for the owner */
 
 /* Takes whole lines, at most `room` bytes; returns the bytes. `room` must hold the longest line. */
 size_t dz_ring_take(dz_ring *ring, char *to, size_t room);

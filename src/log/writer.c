@@ -133,7 +133,7 @@ static bool has_work(dz_logger *logger)
 
 static bool is_urgent(dz_logger *logger)
 {
-    return atomic_load(&logger->stop) ||
+    return atomic_load(&logger->stop) || atomic_load(&logger->waiting) > 0 ||
            atomic_load(&logger->flush_done) != atomic_load(&logger->flush_wanted);
 }
 
@@ -215,7 +215,7 @@ void dz_writer_wake(dz_logger *logger)
         futex_wake(&logger->doze);
 }
 
-void dz_writer_wait_for_room(dz_logger *logger)
+void dz_writer_wait_for_room(dz_logger *logger, dz_ring *ring, size_t len)
 {
     if (!have_thread(logger)) {
         dz_writer_drain(logger);
@@ -223,8 +223,12 @@ void dz_writer_wait_for_room(dz_logger *logger)
     }
     atomic_fetch_add(&logger->waiting, 1);
     unsigned drains = atomic_load(&logger->drains);
-    dz_writer_wake(logger);
-    futex_wait(&logger->drains, drains, WAIT_MS);
+    /* A drain may have ended since the ring was found full. There need be no other one: the writer
+     * sleeps when every ring is empty. */
+    if (!dz_ring_has_room(ring, len)) {
+        dz_writer_wake(logger);
+        futex_wait(&logger->drains, drains, WAIT_MS);
+    }
     atomic_fetch_sub(&logger->waiting, 1);
 }
 

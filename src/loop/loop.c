@@ -5,6 +5,7 @@
 #include <donmaz/error.h>
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -66,6 +67,9 @@ fail:
 
 void dz_loop_close(dz_loop *loop)
 {
+    /* Whoever posted the last message may not have looked at `sleeping` yet. */
+    while (atomic_load_explicit(&loop->posting, memory_order_acquire) > 0)
+        sched_yield();
     for (dz_list *link; (link = dz_list_shift(&loop->free_fibers));)
         dz_fiber_destroy(DZ_CONTAINER(link, dz_fiber, link));
     dz_heap_close(&loop->timers);
@@ -200,6 +204,9 @@ static void run_deferred(dz_loop *loop)
 
 void dz_loop_post(dz_loop *loop, dz_msg *msg)
 {
+    /* From the push on the loop may run the message, end, and be freed: unless it knows of us. The
+     * push releases this, and whoever takes the message sees it. */
+    atomic_fetch_add_explicit(&loop->posting, 1, RELAXED);
     dz_inbox_push(&loop->inbox, msg);
     /* The owner sets `sleeping`, then looks at the inbox; we push, then look at `sleeping`. Both
      * sides are sequentially consistent, so at least one sees the other. */
@@ -208,6 +215,7 @@ void dz_loop_post(dz_loop *loop, dz_msg *msg)
         ssize_t n = write(loop->wake_fd, &one, sizeof one);
         (void)n; /* EAGAIN only at 2^64 - 1, and then it is readable anyway */
     }
+    atomic_fetch_sub_explicit(&loop->posting, 1, memory_order_release);
 }
 
 static void run_inbox(dz_loop *loop)

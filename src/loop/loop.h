@@ -78,6 +78,7 @@ struct dz_loop {
     _Atomic bool sleeping;     /* the owner is, or is about to be, in epoll_wait */
     _Atomic(dz_thread *) thread;
     _Alignas(64) dz_inbox inbox;
+    _Atomic uint32_t posting; /* threads within dz_loop_post */
 
     /* The owner's alone from here on. */
     _Alignas(64) dz_runtime *runtime;
@@ -108,6 +109,7 @@ struct dz_loop {
 };
 
 int dz_loop_init(dz_loop *loop, dz_runtime *runtime, unsigned index, size_t stack_size);
+/* Waits for threads that are still waking the loop; none may begin to post any more. */
 void dz_loop_close(dz_loop *loop);
 
 /* Runs the loop on the calling thread. True: the loop was stopped. False: it was taken away, and

@@ -66,16 +66,6 @@ static void add(found *f, const dz_port *port)
         f->out[f->count++] = *port;
 }
 
-/* Cuts the next line off; NULL at the end. */
-static char *next_line(char **text)
-{
-    char *line = *text, *end = line ? strchr(line, '\n') : NULL;
-    if (end)
-        *end++ = 0;
-    *text = end;
-    return line;
-}
-
 /* The kernel prints addresses as 32-bit words in host order. */
 static void decode_address(dz_port *port, const char *hex)
 {
@@ -95,7 +85,7 @@ static void decode_address(dz_port *port, const char *hex)
 
 static void parse_tcp(found *f, const inodes *set, char *text, dz_port_kind kind)
 {
-    for (char *line = next_line(&text); line; line = next_line(&text)) {
+    for (const char *line; (line = strsep(&text, "\n"));) {
         char hex[33];
         unsigned number, state;
         uint64_t inode;
@@ -113,7 +103,7 @@ static void parse_tcp(found *f, const inodes *set, char *text, dz_port_kind kind
 
 static void parse_unix(found *f, const inodes *set, char *text)
 {
-    for (char *line = next_line(&text); line; line = next_line(&text)) {
+    for (const char *line; (line = strsep(&text, "\n"));) {
         unsigned flags;
         uint64_t inode;
         int path = 0;

@@ -16,19 +16,31 @@ def refused(port):
 
 
 class Drain(unittest.TestCase):
+    def one_in_each(self, service, workers):
+        """Idle connections, at least one to each worker."""
+        idle, seen = [], set()
+
+        def done():
+            idle.append(service.connect())
+            seen.add(idle[-1].pid())
+            return seen == set(workers)
+        wait_until(done, "a connection to each worker")
+        return idle
+
     def drain(self, stop, **popen):
         """A request in flight, a stop, and what must come of it."""
         with Service(**popen) as service:
             port = service.port()
-            held, idle = service.connect(), service.connect()
-            idle.pid()
+            held = service.connect()
             held.send("/hold")
             service.wait_held()
             workers = service.workers()
+            idle = self.one_in_each(service, workers)
             stop(service, workers)
             service.wait_said("stopping")
             wait_until(lambda: refused(port), "closing the port")
-            self.assertIsNone(idle.receive())
+            for connection in idle:  # so the worker of the request in flight drains, too
+                self.assertIsNone(connection.receive())
             service.create("release")
             status, headers, _ = held.receive()
             self.assertEqual((status, headers["connection"]), (200, "close"))

@@ -123,6 +123,8 @@ class Server:
             self.listener.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass
+        # Not while connections are still being added: those would neither be seen nor be closed.
+        self.thread.join()
         self.listener.close()
         for sock in self.open:
             try:

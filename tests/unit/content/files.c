@@ -4,6 +4,7 @@
 #include "content/beneath.h"
 #include "content/files.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/sendfile.h>
@@ -160,6 +161,24 @@ static int reset(void **state)
     return 0;
 }
 
+/* How many descriptors of big.txt this process has. */
+static unsigned open_files(void)
+{
+    char path[256], entry[300], target[256];
+    in_folder(path, "big.txt");
+    DIR *fds = opendir("/proc/self/fd");
+    assert_non_null(fds);
+    unsigned found = 0;
+    for (const struct dirent *each; (each = readdir(fds));) {
+        snprintf(entry, sizeof entry, "/proc/self/fd/%s", each->d_name);
+        ssize_t len = readlink(entry, target, sizeof target - 1);
+        target[len > 0 ? len : 0] = '\0';
+        found += strcmp(target, path) == 0;
+    }
+    closedir(fds);
+    return found;
+}
+
 /* --- tests --- */
 
 static void what_the_system_says_becomes_a_status(void **state)
@@ -238,8 +257,10 @@ static void a_client_that_leaves_meanwhile_frees_the_file_later(void **state)
     setsockopt(gone, SOL_SOCKET, SO_LINGER, &reset_it, sizeof reset_it);
     close(gone);
     wait_until(open_connections(app) == 0);
+    assert_int_equal(open_files(), 1);
     atomic_store(&disk_stuck, false);
     assert_reply(ask(port, GET("/big.txt")), 200, big);
+    wait_until(open_files() == 0); /* the fetch nobody waits for is over, too */
 }
 
 static void without_a_thread_the_loop_reads_itself(void **state)

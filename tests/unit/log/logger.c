@@ -97,8 +97,10 @@ static char *contents(const char *path)
 static size_t for_lines(char *text, void (*each)(json_t *line, void *data), void *data)
 {
     size_t lines = 0;
-    for (char *at = text, *end; *at; at = end + 1, lines++) {
-        end = strchr(at, '\n');
+    /* Not strchr, which strict_string_checks makes look at all that follows. */
+    const char *last = text + strlen(text);
+    for (char *at = text, *end; at < last; at = end + 1, lines++) {
+        end = memchr(at, '\n', (size_t)(last - at));
         assert_non_null(end);
         json_error_t error;
         json_t *json = json_loadb(at, (size_t)(end - at), JSON_REJECT_DUPLICATES, &error);
