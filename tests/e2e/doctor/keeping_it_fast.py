@@ -12,8 +12,8 @@ import tempfile
 import unittest
 
 DONMAZ, NODE, ROOT, SERVER = map(os.path.abspath, sys.argv[1:5])
-LOAD = ("--load", "-c100 -d2 /seed/v1")
-SLOW_LOAD = ("--load", "-c100 -d4 /seed/v1")  # it takes requests to get slow
+LOAD = ("--load", "-c100 -d1500ms /seed/v1")
+SLOW_LOAD = ("--load", "-c100 -d3 /seed/v1")  # it takes requests to get slow
 PEER = os.path.join(ROOT, "peers", "node", "keeping-it-fast")
 LISTENER_JS = os.path.join(PEER, "etagger-slow.mjs")
 LISTENER_C = os.path.join(ROOT, "examples", "keeping-it-fast", "etagger.c")
