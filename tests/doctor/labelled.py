@@ -4,8 +4,8 @@
 usage: labelled.py DONMAZ OUTSIDE SERVICE NODE [all | CASE...]
 
 OUTSIDE and SERVICE are the programs made from outside.c and service.c. Without names it leaves out
-those that resemble others, so as to end within two minutes. Fails when more than two verdicts are
-wrong.
+those that resemble others, and with DONMAZ_SANITIZE (other than "none") takes a dozen. Fails when
+more than one verdict in twelve is wrong.
 """
 import json
 import os
@@ -48,8 +48,6 @@ NODE_CASES = {
     "cheap_async": ("overloaded", "-c80 -d2 /", None),
     "idle": ("not-enough-data", None, None),
 }
-MORE_OF_THE_SAME = {"json", "quick_wait", "regex", "listener_pile", "cheap_async", "leak_closures",
-                    "many_workers"}
 OUTSIDE_CASES = {
     "hello": ("healthy", LOAD, None),
     "burn": ("blocked-loop", LOAD, "burn_cpu"),
@@ -75,6 +73,37 @@ SERVICE_CASES = {
     "two_waits": (OFF, "waiting-for-io", "-c5 -d2 /", None),
     "cheap": (OFF, "overloaded", "-c100 -d2 /", None),
 }
+
+# The usual run: each kind of fault and of server, without those that resemble others.
+USUAL = {
+    "node": {"hello", "rare_hiccup", "worker_pool_light", "fib_in_handler", "big_json",
+             "timer_blocks", "sync_child", "hangs", "in_worker_cluster", "cluster_of_five",
+             "crypto_pool", "live_heap", "leak_objects", "slow_timer", "cheap_many", "idle"},
+    "C": {"burn", "leak"},
+    "donmaz": {"rescued", "burn", "sync_call", "burn rescued", "slow_upstream", "cheap"},
+}
+# With a sanitizer in donmaz: it looks for faults of memory and of threads in doctor and in the
+# server, and these come up with one server or two a verdict.
+SANITIZED = {
+    "node": {"hello", "fib_in_handler", "cluster_of_five", "live_heap", "leak_objects",
+             "slow_timer", "cheap_many", "idle"},
+    "C": {"burn", "leak"},
+    "donmaz": {"hello", "burn", "slow_upstream"},
+}
+
+
+def chosen(cases, only):
+    """The cases to run, and how to call them."""
+    if only == ["all"]:
+        return cases, "all servers"
+    if only:
+        return [case for case in cases if set(case[0].split()) & set(only)], "those named"
+    sanitized = os.environ.get("DONMAZ_SANITIZE", "none") != "none"
+    names = {f"{kind} {name}" for kind, some in (SANITIZED if sanitized else USUAL).items()
+             for name in some}
+    return ([case for case in cases if case[0] in names],
+            "one or two a verdict, as this build has a sanitizer" if sanitized
+            else "without those that resemble others")
 
 
 def examine(donmaz, command, load):
@@ -110,10 +139,11 @@ def main():
     cases += [("C " + name, [outside, name], *case) for name, case in OUTSIDE_CASES.items()]
     cases += [("donmaz " + name, [service, "--port", "0", "--case", name.split()[0], *args], *case)
               for name, (args, *case) in SERVICE_CASES.items()]
-    if not only:
-        cases = [case for case in cases if case[0] not in {"node " + n for n in MORE_OF_THE_SAME}]
-    elif only != ["all"]:
-        cases = [case for case in cases if set(case[0].split()) & set(only)]
+    known = len(cases)
+    cases, which = chosen(cases, only)
+    allowed = max(1, len(cases) // 12)  # 22 of 24
+    print(f"{len(cases)} of {known} servers: {which}; at most {allowed} may be judged wrong",
+          flush=True)
     pairs, wrong, unnamed = [], 0, 0
     for label, command, truth, load, function in cases:
         report = examine(donmaz, command, load)
@@ -134,7 +164,7 @@ def main():
     print_matrix(pairs)
     print(f"\n{len(pairs) - wrong} passed, {wrong} failed of {len(pairs)} verdicts; "
           f"{unnamed} functions not named")
-    sys.exit(wrong > 2 or unnamed > 2)
+    sys.exit(wrong > allowed or unnamed > allowed)
 
 
 main()

@@ -2,7 +2,6 @@
 
 #include "symbols.h"
 
-#include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -66,6 +65,7 @@ bool dz_module_init(dz_module *m, const char *path, uint64_t root, pid_t pid, ui
 void dz_module_close(dz_module *m)
 {
     dz_cfi_close(&m->cfi);
+    dz_source_close(&m->source);
     if (m->dwfl)
         dwfl_end(m->dwfl);
     if (m->fd >= 0)
@@ -128,26 +128,6 @@ const dz_cfi_rule *dz_module_rule(dz_module *m, uint64_t offset)
     return to_address(m, offset, &address) ? dz_cfi_find(&m->cfi, m->mod, offset, address) : NULL;
 }
 
-/* Where the function was written, from DWARF when the program has it. */
-static void add_source(dz_profile *p, const dz_module *m, uint64_t address, dz_frame *f)
-{
-    Dwarf_Addr bias;
-    Dwarf_Die *unit = dwfl_module_addrdie(m->mod, address, &bias), *scopes = NULL;
-    int n = unit ? dwarf_getscopes(unit, address - bias, &scopes) : 0;
-    for (int i = 0; i < n; i++) {
-        int line;
-        if (dwarf_tag(&scopes[i]) != DW_TAG_subprogram || dwarf_decl_line(&scopes[i], &line) != 0)
-            continue;
-        const char *file = dwarf_decl_file(&scopes[i]);
-        if (file && line > 0) {
-            f->file = dz_profile_string(p, dz_slice_of(file));
-            f->line = (uint32_t)line;
-        }
-        break;
-    }
-    free(scopes);
-}
-
 uint32_t dz_module_frame(dz_module *m, dz_profile *p, uint64_t offset, bool *known)
 {
     uint32_t frame;
@@ -164,7 +144,12 @@ uint32_t dz_module_frame(dz_module *m, dz_profile *p, uint64_t offset, bool *kno
     dz_frame f = {.kind = DZ_FRAME_NATIVE, .file = dz_profile_string(p, dz_slice_of(m->path))};
     if (name) {
         f.name = dz_profile_string(p, dz_slice_of(dz_demangle(name, text, sizeof text)));
-        add_source(p, m, address, &f);
+        const char *file;
+        int line;
+        if (dz_source_find(&m->source, m->mod, address, &file, &line)) {
+            f.file = dz_profile_string(p, dz_slice_of(file));
+            f.line = (uint32_t)line;
+        }
     } else {
         const char *slash = strrchr(m->path, '/');
         const char *plain = slash ? slash + 1 : m->path;

@@ -6,6 +6,7 @@
 
 #include "cfi.h"
 #include "profile.h"
+#include "source.h"
 
 typedef struct dz_module {
     char *path;    /* as its process names it, without " (deleted)" */
@@ -15,6 +16,7 @@ typedef struct dz_module {
     Dwfl *dwfl;
     Dwfl_Module *mod; /* NULL when it can't be read */
     dz_cfi cfi;
+    dz_source source;
     dz_map frames;     /* place in the file to frame */
     uint64_t nameless; /* samples whose innermost address has no name in it */
 } dz_module;

@@ -2,6 +2,7 @@
 
 #include "common/options.h"
 #include "common/terminal.h"
+#include "target/procfs.h"
 #include "tools.h"
 
 #include <base/clock.h>
@@ -113,11 +114,31 @@ static void turn(dz_run *run)
         run->options.on_tick(run->options.arg, run);
 }
 
+static void count_one(void *arg, long number)
+{
+    (void)number;
+    ++*(int *)arg;
+}
+
+/* It has ended, and its parent has not asked how: such a process may stay for ever. One whose first
+ * thread alone ended looks the same but for its other threads. */
+static bool is_zombie(pid_t pid)
+{
+    char text[512], path[64];
+    dz_procfs_stat stat;
+    if (dz_procfs_read_pid(pid, "stat", text, sizeof text) <= 0 ||
+        !dz_procfs_parse_stat(text, &stat) || stat.state != 'Z')
+        return false;
+    int threads = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    return dz_procfs_each(path, count_one, &threads) == 0 && threads <= 1;
+}
+
 static bool target_gone(dz_run *run)
 {
     if (run->options.command)
         return run->target.exited;
-    return kill(run->options.pid, 0) < 0 && errno == ESRCH;
+    return (kill(run->options.pid, 0) < 0 && errno == ESRCH) || is_zombie(run->options.pid);
 }
 
 /* A unix socket may be a server's own business, and `load` can't use it: TCP gets half a second to

@@ -14,6 +14,7 @@ import unittest
 
 DONMAZ, NODE, SERVERS, SERVICE = map(os.path.abspath, sys.argv[1:5])
 LOAD = ("--load", "-c5 -d1500ms /")
+SHORT = ("--load", "-c5 -d700ms /")  # where no verdict is asked for
 
 
 @contextlib.contextmanager
@@ -76,21 +77,21 @@ class Doctor(unittest.TestCase):
 
     def test_on_port_runs_a_shell_command_with_the_port(self):
         seen = os.path.join(self.folder.name, "port")
-        command = f"echo $PORT > {seen}; {DONMAZ} load -c2 -d3 http://127.0.0.1:$PORT/"
+        command = f"echo $PORT > {seen}; {DONMAZ} load -c2 -d1500ms http://127.0.0.1:$PORT/"
         report = self.report("--on-port", command, "--", NODE, SERVERS, "hello")
         with open(seen, encoding="ascii") as f:
             self.assertGreater(int(f.read()), 0)
         self.assertNotEqual(report["verdict"], "not-enough-data")
 
     def test_cluster_and_workers_each_have_their_series(self):
-        report = self.report(*LOAD, "--", NODE, SERVERS, "in_worker_cluster")
+        report = self.report(*SHORT, "--", NODE, SERVERS, "in_worker_cluster")
         self.assertEqual({s["role"] for s in report["series"]["loops"]}, {"main", "cluster"})
-        report = self.report(*LOAD, "--", NODE, SERVERS, "worker_pool_light")
+        report = self.report(*SHORT, "--", NODE, SERVERS, "worker_pool_light")
         self.assertEqual({s["role"] for s in report["series"]["loops"]}, {"main", "worker"})
 
     def test_neither_environment_nor_request_bodies_are_in_the_page(self):
         page = os.path.join(self.folder.name, "page.html")
-        self.doctor("-o", page, "--load", "-c2 -d1200ms -m POST -b body-text-5678 /?q=query-9012",
+        self.doctor("-o", page, "--load", "-c2 -d700ms -m POST -b body-text-5678 /?q=query-9012",
                     "--", NODE, SERVERS, "hello")
         with open(page, encoding="utf-8") as f:
             text = f.read()
@@ -103,7 +104,7 @@ class Doctor(unittest.TestCase):
                              f"{json.dumps(pids)}, process.pid + '\\n'); if (c.isPrimary) c.fork();"
                              "else { process.on('SIGTERM', () => {});"
                              "require('http').createServer((q, r) => r.end()).listen(0); }")
-        self.doctor("-o", "-", *LOAD, "--", NODE, script)
+        self.doctor("-o", "-", *SHORT, "--", NODE, script)
         self.assertEqual(sorted(os.listdir(self.folder.name)), ["pids", "s.js"])
         with open(pids, encoding="ascii") as f:
             for pid in map(int, f):
@@ -150,7 +151,7 @@ class Doctor(unittest.TestCase):
     def test_a_busy_script_without_a_port_is_judged_too(self):
         script = self.script("function grind() { const end = Date.now() + 30000; "
                              "while (Date.now() < end) Math.sqrt(end); }\ngrind();")
-        report = self.report("--duration", "3s", "--", NODE, script)
+        report = self.report("--duration", "2s", "--", NODE, script)
         self.assertEqual(report["verdict"], "blocked-loop")
         self.assertIn(report["culprit"]["function"], ("grind", "(anonymous)"))
 
@@ -175,7 +176,7 @@ class Doctor(unittest.TestCase):
     def test_megabytes_of_output_do_no_harm(self):
         script = self.script("console.log('x'.repeat(3e6)); require('http').createServer((q, r) =>"
                              " { console.log('y'.repeat(1e4)); r.end(); }).listen(0)")
-        self.assertIn("verdict", self.report(*LOAD, "--", NODE, script))
+        self.assertIn("verdict", self.report(*SHORT, "--", NODE, script))
 
     def test_npm_start_is_examined_in_the_node_below_it(self):
         self.script(json.dumps({"name": "x", "version": "1.0.0",
@@ -190,11 +191,12 @@ class Doctor(unittest.TestCase):
                          ("work", os.path.realpath(script)))
 
     def test_the_first_of_several_ports_is_loaded_and_all_are_named(self):
-        script = self.script("const h = require('http'), fs = require('fs'); const a = h.createServer("
-                             "(q, r) => r.end()).listen(0, '127.0.0.1', () => h.createServer((q, r)"
-                             " => r.end()).listen(0, '127.0.0.1', function () { fs.writeFileSync("
-                             "'ports', a.address().port + ' ' + this.address().port); }));")
-        run = self.doctor("-o", "-", "--json", "out.json", *LOAD, "--", NODE, script)
+        # Both begin to listen in one turn, without an address, which would be looked up first.
+        script = self.script("const h = require('http'), fs = require('fs'); const two = [0, 1].map("
+                             "() => h.createServer((q, r) => r.end()).listen(0)); setImmediate(() =>"
+                             " fs.writeFileSync('ports', two.map((s) => s.address().port).join(' "
+                             "')));")
+        run = self.doctor("-o", "-", "--json", "out.json", *SHORT, "--", NODE, script)
         with open(os.path.join(self.folder.name, "ports"), encoding="ascii") as f:
             for port in f.read().split():
                 self.assertIn(port, run.stderr)
@@ -203,22 +205,27 @@ class Doctor(unittest.TestCase):
 
     def test_a_unix_socket_is_loaded_by_on_port_with_socket_set(self):
         script = self.script("require('fs').rmSync('s.sock', { force: true }); require('http').createServer((q, r) => r.end()).listen('s.sock')")
-        client = self.script("const http = require('http'), end = Date.now() + 2000; let n = 0;"
+        client = self.script("const http = require('http'), end = Date.now() + 1200; let n = 0;"
                              "(function next() { if (Date.now() > end) process.exit(n > 50 ? 0 : 1);"
                              "http.get({ socketPath: process.env.SOCKET, path: '/' }, (r) => { n++;"
                              "r.resume(); r.on('end', next); }); })();", "client.js")
         report = self.report("--on-port", f"{NODE} {client}", "--", NODE, script)
         self.assertGreater(report["loops"][0]["requests"], 50)
-        run = self.doctor(*LOAD, "--listen-timeout", "1500ms", "--", NODE, script, code=3)
+        run = self.doctor(*LOAD, "--listen-timeout", "1s", "--", NODE, script, code=3)
         self.assertIn("unix socket", run.stderr)
 
     def test_the_probe_tells_a_frozen_loop_from_a_slow_answer(self):
-        frozen = self.report("--load", "-c5 -d1500ms /", "--", SERVICE, "--port", "0", "--case",
-                             "burn", "--rescue-after", "0")["series"]["probe"]
-        rescued = self.report("--load", "-c1 -d1500ms /", "--", SERVICE, "--port", "0", "--case",
-                              "burn")["series"]["probe"]
-        self.assertGreater(frozen["p50_ms"], 10 * rescued["p50_ms"])
-        none = self.report("--no-probe", *LOAD, "--", SERVICE, "--port", "0")["series"]["probe"]
+        def probe(clients, *args):
+            """What the probe saw. Time without a core is taken out, so where others take nearly all
+            of them little is left to see: then once more."""
+            for _ in range(4):
+                report = self.report("--load", f"-c{clients} -d1500ms /", "--", SERVICE, "--port",
+                                     "0", "--case", "burn", *args)
+                if report["demand"]["others"] < 1:
+                    break
+            return report["series"]["probe"]
+        self.assertGreater(probe(5, "--rescue-after", "0")["p50_ms"], 10 * probe(1)["p50_ms"])
+        none = self.report("--no-probe", *SHORT, "--", SERVICE, "--port", "0")["series"]["probe"]
         self.assertEqual(none["asked"], 0)
 
     def test_a_running_program_that_is_not_node_is_examined(self):

@@ -3,6 +3,7 @@ in the network layer, for Node and for donmaz.
 
 usage: keeping_it_fast.py DONMAZ NODE SOURCE_ROOT SERVER
 """
+import collections
 import json
 import os
 import subprocess
@@ -11,14 +12,16 @@ import tempfile
 import unittest
 
 DONMAZ, NODE, ROOT, SERVER = map(os.path.abspath, sys.argv[1:5])
-LOAD = ("--load", "-c100 -d2 /seed/v1")
-SLOW_LOAD = ("--load", "-c100 -d4 /seed/v1")  # it takes requests to get slow
+LOAD = ("--load", "-c100 -d1500ms /seed/v1")
+SLOW_LOAD = ("--load", "-c100 -d3 /seed/v1")  # it takes requests to get slow
 PEER = os.path.join(ROOT, "peers", "node", "keeping-it-fast")
 LISTENER_JS = os.path.join(PEER, "etagger-slow.mjs")
 LISTENER_C = os.path.join(ROOT, "examples", "keeping-it-fast", "etagger.c")
-NETWORK = {"writev", "write", "send", "sendmsg", "writeBuffer", "writeUtf8String",
-           "writeLatin1String", "writevGeneric", "writeGeneric", "read", "recv", "epoll_wait",
-           "syscall", "accept4", "shutdown", "close", "[kernel]"}
+NETWORK_NODE = {"writev", "write", "writeBuffer", "writeUtf8String", "writeLatin1String",
+                "writevGeneric", "writeGeneric", "read", "accept", "shutdown", "close"}
+# What donmaz talks to the network with, and the C library's names where a sanitizer has its own.
+NETWORK_C = {"dz_send", "dz_sendmsg", "dz_recv", "epoll_wait", "accept4", "shutdown", "close",
+             "send", "sendto", "sendmsg", "recv", "recvfrom"}
 
 
 def line_of(path, text):
@@ -43,6 +46,24 @@ class KeepingItFast(unittest.TestCase):
             self.assertEqual(run.returncode, 0, run.stderr)
             with open(out, encoding="utf-8") as f:
                 return json.load(f), run.stderr
+
+    def own_time(self, *args):
+        """Microseconds by function of the program itself. What the kernel does counts for the
+        function that called it, and what the C library's syscall() does for its caller: both do
+        nothing of their own accord. (The page shows the same with its kernel button off.)"""
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "out.txt")
+            run = subprocess.run([DONMAZ, "flame", "-o", "-", "-n", "0", "--collapsed", out, *args],
+                                 check=False, capture_output=True, text=True, timeout=120)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            own = collections.Counter()
+            with open(out, encoding="utf-8") as f:
+                for line in f:
+                    stack, count = line.rsplit(" ", 1)
+                    frames = [g for g in stack.split(";") if not g.endswith("_[k]")]
+                    names = [g.split(" ")[0] for g in frames if g != "syscall"]
+                    own[names[-1] if names else "(none)"] += int(count)
+            return own
 
     def test_doctor_names_the_listener_of_the_slow_node_server(self):
         report, _ = self.report("doctor", *SLOW_LOAD, "--", *node("slow"))
@@ -78,9 +99,9 @@ class KeepingItFast(unittest.TestCase):
     def test_the_hottest_frames_of_the_fast_servers_are_the_network_layer(self):
         report, _ = self.report("flame", "--no-native", *LOAD, "--", *node("fast"))
         frames = [f for f in report["hottest"] if f["kind"] != "gc"]
-        self.assertIn(frames[0]["name"], NETWORK)
-        report, _ = self.report("flame", *LOAD, "--", *donmaz("fast"))
-        self.assertIn(report["hottest"][0]["name"], NETWORK)
+        self.assertIn(frames[0]["name"], NETWORK_NODE)
+        own = self.own_time(*LOAD, "--", *donmaz("fast"))
+        self.assertIn(own.most_common(1)[0][0], NETWORK_C, own.most_common(5))
 
 
 unittest.main(argv=["keeping_it_fast.py", *sys.argv[5:]], verbosity=2)

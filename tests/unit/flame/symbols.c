@@ -131,6 +131,46 @@ __attribute__((noinline)) static void a_function_of_this_test(void)
     __asm__ volatile("");
 }
 
+__attribute__((noinline)) static uint64_t caller(void)
+{
+    return (uint64_t)(uintptr_t)__builtin_return_address(0) - 1;
+}
+
+static inline __attribute__((always_inline)) uint64_t built_in(void)
+{
+    uint64_t here = caller();
+    __asm__ volatile("");
+    return here;
+}
+
+__attribute__((noinline)) static uint64_t place_in_what_is_built_in(void)
+{
+    return built_in();
+}
+enum { LINE_OF_PLACE = __LINE__ - 4 };
+
+/* One function is one frame, whatever was built into it; and with a compiler that writes no
+ * .debug_aranges as well. */
+static void code_built_in_has_the_line_of_the_function_it_lies_in(void **state)
+{
+    (void)state;
+    dz_profile p;
+    assert_int_equal(dz_profile_init(&p), 0);
+    dz_symbols *s = dz_symbols_new(&p);
+    dz_symbols_read_maps(s, getpid());
+    uint32_t image = dz_symbols_image(s, getpid(), 1);
+    dz_place inner = dz_symbols_find(s, image, place_in_what_is_built_in(), 1);
+    dz_place outer = dz_symbols_find(s, image, (uint64_t)(uintptr_t)place_in_what_is_built_in, 1);
+    const dz_frame *f = &p.frames[inner.frame];
+    assert_slice(dz_profile_text(&p, f->name), "place_in_what_is_built_in");
+    assert_int_equal(f->line, LINE_OF_PLACE);
+    dz_slice file = dz_profile_text(&p, f->file);
+    assert_true(file.len > 9 && memcmp(file.ptr + file.len - 9, "symbols.c", 9) == 0);
+    assert_int_equal(inner.frame, outer.frame);
+    dz_symbols_free(s);
+    dz_profile_close(&p);
+}
+
 static void our_own_code_is_found_in_memory(void **state)
 {
     (void)state;
@@ -181,6 +221,7 @@ int main(void)
         cmocka_unit_test(damaged_names_are_left_alone),
         cmocka_unit_test(jit_names_carry_place_and_mark),
         cmocka_unit_test(our_own_code_is_found_in_memory),
+        cmocka_unit_test(code_built_in_has_the_line_of_the_function_it_lies_in),
         cmocka_unit_test(the_newest_code_at_an_address_names_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
