@@ -476,8 +476,10 @@ static int forget(void **state)
     return 0;
 }
 
-int main(void)
+/* "threads" as an argument: only with threads. */
+int main(int argc, char **argv)
 {
+    bool only_threads = argc > 1 && strcmp(argv[1], "threads") == 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buffers_change_owners_both_ways),
         cmocka_unit_test(what_cannot_be_transferred_is_refused),
@@ -493,5 +495,7 @@ int main(void)
         cmocka_unit_test(many_tasks_end_exactly_once),
     };
     int failed = cmocka_run_group_tests_name("threads", tests, use_threads, forget);
+    if (only_threads)
+        return failed;
     return failed + cmocka_run_group_tests_name("processes", tests, use_processes, forget);
 }

@@ -104,8 +104,14 @@ static void a_chunked_body_grows_in_shared_memory(void **state)
     upload_to(DZ_PROCESSES, true);
 }
 
-int main(void)
+/* "threads" as an argument: only with threads. */
+int main(int argc, char **argv)
 {
+    const struct CMUnitTest with_threads[] = {
+        cmocka_unit_test(a_body_reaches_a_thread_where_it_was_received),
+    };
+    if (argc > 1 && strcmp(argv[1], "threads") == 0)
+        return cmocka_run_group_tests(with_threads, NULL, NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_body_reaches_a_thread_where_it_was_received),
         cmocka_unit_test(a_body_is_received_into_memory_that_a_process_shares),
