@@ -247,7 +247,11 @@ static void on_abandoned(dz_fiber *fiber)
 static void attach_fiber(dz_task *task)
 {
     dz_fiber *fiber = task->fiber;
-    task->next_of_fiber = fiber->abandoned_arg;
+    dz_task *head = fiber->abandoned_arg;
+    task->next_of_fiber = head;
+    task->prev_of_fiber = NULL;
+    if (head)
+        head->prev_of_fiber = task;
     fiber->abandoned_arg = task;
     fiber->abandoned = on_abandoned;
     if (fiber->gone && atomic_load(fiber->gone))
@@ -256,16 +260,16 @@ static void attach_fiber(dz_task *task)
 
 static void detach_fiber(dz_task *task)
 {
-    dz_task *head = task->fiber->abandoned_arg;
-    if (head == task) {
-        task->fiber->abandoned_arg = task->next_of_fiber;
-        if (!task->next_of_fiber)
-            task->fiber->abandoned = NULL;
-        return;
-    }
-    while (head->next_of_fiber != task)
-        head = head->next_of_fiber;
-    head->next_of_fiber = task->next_of_fiber;
+    dz_fiber *fiber = task->fiber;
+    dz_task *next = task->next_of_fiber, *prev = task->prev_of_fiber;
+    if (next)
+        next->prev_of_fiber = prev;
+    if (prev)
+        prev->next_of_fiber = next;
+    else
+        fiber->abandoned_arg = next;
+    if (!fiber->abandoned_arg)
+        fiber->abandoned = NULL;
 }
 
 /* --- on the loop --- */

@@ -27,9 +27,11 @@ struct dz_task {
     uint64_t queue_until; /* UINT64_MAX: no limit */
     bool has_timer, finished, at_end;
     dz_waiting waiting;
-    dz_list all;            /* in pool->tasks, under its lock */
-    dz_list cancel_link;    /* in options.cancel, under its lock */
-    dz_task *next_of_fiber; /* other tasks of the same fiber */
+    dz_list all;         /* in pool->tasks, under its lock */
+    dz_list cancel_link; /* in options.cancel, under its lock */
+    /* Other tasks of the same fiber; both ways, since those begun first, which stand last, mostly
+     * end first. */
+    dz_task *next_of_fiber, *prev_of_fiber;
 
     pthread_mutex_t lock; /* for the rest */
     dz_list messages;     /* dz_message */
