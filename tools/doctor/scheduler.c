@@ -15,7 +15,7 @@ void dz_sched_init(dz_sched *s, size_t cores, size_t threads)
         s->cores[c] =
             (dz_sched_core){.running = NONE, .tick = TICK_MS * (double)(c + 1) / (double)cores};
     for (size_t i = 0; i < threads; i++)
-        s->threads[i].core = i % cores;
+        s->threads[i].core = cores ? i % cores : 0;
 }
 
 static size_t ready_on(const dz_sched *s, size_t core)

@@ -33,13 +33,16 @@ static int by_start(const void *a, const void *b)
 static void read_units(dz_source *s, Dwfl_Module *module)
 {
     Dwarf_Addr bias = 0;
+    Dwarf *dwarf = dwfl_module_getdwarf(module, &bias);
+    Dwarf_CU *unit = NULL;
+    Dwarf_Die die;
     bool room = true;
     s->tried = true;
-    for (Dwarf_Die *unit = NULL; room && (unit = dwfl_module_nextcu(module, unit, &bias));) {
-        dz_unit_range r = {.bias = bias, .unit = *unit};
+    while (dwarf && room && dwarf_get_units(dwarf, unit, &unit, NULL, NULL, &die, NULL) == 0) {
+        dz_unit_range r = {.bias = bias, .unit = die};
         Dwarf_Addr base = 0;
         /* Functions the linker left out begin at 0. */
-        for (ptrdiff_t at = 0; room && (at = dwarf_ranges(unit, at, &base, &r.start, &r.end)) > 0;)
+        for (ptrdiff_t at = 0; room && (at = dwarf_ranges(&die, at, &base, &r.start, &r.end)) > 0;)
             room = r.start == 0 || r.start >= r.end || add(s, &r);
     }
     if (s->count)
@@ -68,11 +71,26 @@ static Dwarf_Die *unit_at(dz_source *s, Dwfl_Module *module, Dwarf_Addr address,
     return &s->ranges[low - 1].unit;
 }
 
+/* DWARF 5 counts files from 0, the unit's own, which clang refers to and libdw takes for none. */
+static const char *file_of(Dwarf_Die *function)
+{
+    Dwarf_Attribute memory, *attribute = dwarf_attr_integrate(function, DW_AT_decl_file, &memory);
+    Dwarf_Word index;
+    Dwarf_Die unit;
+    Dwarf_Files *files;
+    size_t count;
+    if (!attribute || dwarf_formudata(attribute, &index) != 0 ||
+        !dwarf_cu_die(attribute->cu, &unit, NULL, NULL, NULL, NULL, NULL, NULL) ||
+        dwarf_getsrcfiles(&unit, &files, &count) != 0 || index >= count)
+        return NULL;
+    return dwarf_filesrc(files, index, NULL, NULL);
+}
+
 static bool declared(Dwarf_Die *scopes, int count, const char **file, int *line)
 {
     for (int i = 0; i < count; i++)
         if (dwarf_tag(&scopes[i]) == DW_TAG_subprogram) {
-            *file = dwarf_decl_file(&scopes[i]);
+            *file = file_of(&scopes[i]);
             return *file && dwarf_decl_line(&scopes[i], line) == 0 && *line > 0;
         }
     return false;

@@ -131,7 +131,7 @@ static bool evaluate(walk *w, const Dwarf_Op *ops, size_t count, const uint64_t 
     return true;
 }
 
-/* The value a rule gives; false when it is lost. `cfa` is NULL while that itself is looked for. */
+/* The value a rule gives; false when it is lost. */
 static bool value_of(walk *w, const dz_cfi *cfi, const dz_cfi_value *v, unsigned reg,
                      const uint64_t *cfa, uint64_t *out)
 {
@@ -139,11 +139,11 @@ static bool value_of(walk *w, const dz_cfi *cfi, const dz_cfi_value *v, unsigned
     case DZ_CFI_SAME:
         *out = has(w, reg) ? w->value[reg] : 0;
         return has(w, reg);
-    case DZ_CFI_MEMORY:
+    case DZ_CFI_MEMORY: /* the CFA itself is a value: its own rule refers to none */
         return cfa && read_memory(w, *cfa + (uint64_t)(int64_t)v->offset, out);
     case DZ_CFI_VALUE:
         *out = cfa ? *cfa + (uint64_t)(int64_t)v->offset : 0;
-        return cfa;
+        return cfa != NULL;
     case DZ_CFI_REGISTER:
         *out = has(w, v->reg) ? w->value[v->reg] + (uint64_t)(int64_t)v->offset : 0;
         return has(w, v->reg);
