@@ -39,7 +39,7 @@ void dz_sched_init(dz_sched *s, size_t cores, size_t threads);
 /* The thread has something to compute. */
 void dz_sched_wake(dz_sched *s, size_t thread);
 
-/* It has nothing more to compute for now. */
+/* It has nothing more to compute at present. */
 void dz_sched_sleep(dz_sched *s, size_t thread);
 
 /* When the scheduler itself has something to do next; INFINITY never. */

@@ -69,11 +69,11 @@ __attribute__((noinline)) static int alpha(int a, int b)
     return rc;
 }
 
-__attribute__((noinline)) static int deep(int depth, int ms)
+__attribute__((noinline)) static int deep(int depth, int ms, const volatile char *above)
 {
-    volatile char room[32]; /* so that each call takes some of the stack */
-    room[0] = (char)depth;
-    int rc = depth > 0 ? deep(depth - 1, ms) : alpha(ms, 0);
+    volatile char room[48]; /* so that each call takes some of the stack, and is not made a loop */
+    room[0] = *above;
+    int rc = depth > 0 ? deep(depth - 1, ms, room) : alpha(ms, 0);
     AFTER();
     return rc + room[0] - room[0];
 }
@@ -128,7 +128,7 @@ int main(int argc, char **argv)
     if (strcmp(what, "burn") == 0)
         return whole(alpha(a, 0));
     if (strcmp(what, "deep") == 0)
-        return whole(deep(a, b));
+        return whole(deep(a, b, what));
     if (strcmp(what, "threads") == 0)
         return run_threads(a, b);
     if (strcmp(what, "wait") == 0) {
