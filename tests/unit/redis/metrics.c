@@ -3,6 +3,7 @@
 
 #include "../check.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static char *text_of(dz_metrics *metrics)
@@ -10,8 +11,10 @@ static char *text_of(dz_metrics *metrics)
     dz_buf text = {0};
     assert_int_equal(dz_metrics_write(metrics, &text), 0);
     dz_slice slice = dz_buf_slice(&text);
-    char *copy = strndup(slice.ptr, slice.len);
+    char *copy = malloc(slice.len + 1);
     assert_non_null(copy);
+    memcpy(copy, slice.ptr, slice.len);
+    copy[slice.len] = '\0';
     dz_buf_release(&text);
     return copy;
 }
