@@ -342,6 +342,26 @@ static bool every_thread_has_base_nice(void)
     return all;
 }
 
+static dz_runtime_options demoting(void)
+{
+    base_nice = getpriority(PRIO_PROCESS, 0);
+    dz_runtime_options options = usual();
+    options.demote_after_ns = 5 * DZ_MS;
+    options.demote_nice = 3;
+    return options;
+}
+
+/* One handler that computes until its thread is demoted. */
+static void run_until_demoted(dz_runtime *runtime)
+{
+    rig_fiber it = {0};
+    rig_start(&runtime->loops[0], &it, compute_until_demoted);
+    wait_until(atomic_load(&computing) == 1);
+    rig_call_on(&runtime->loops[0], nothing, NULL);
+    wait_until(atomic_load(&it.done) == 1);
+    assert_int_equal(atomic_load(&nice_seen), base_nice + 3);
+}
+
 /* For the calling thread and those it starts: whether they may raise a priority. */
 static void may_raise_priority(bool may)
 {
@@ -360,18 +380,9 @@ static void without_privilege_a_demoted_thread_ends_and_a_fresh_one_stands_by(vo
 {
     (void)state;
     may_raise_priority(false);
-    base_nice = getpriority(PRIO_PROCESS, 0);
-    dz_runtime_options options = usual();
-    options.demote_after_ns = 5 * DZ_MS;
-    options.demote_nice = 3;
-    dz_runtime *runtime = rig_new(options);
+    dz_runtime *runtime = rig_new(demoting());
     for (int i = 0; i < 3; i++) {
-        rig_fiber it = {0};
-        rig_start(&runtime->loops[0], &it, compute_until_demoted);
-        wait_until(atomic_load(&computing) == 1);
-        rig_call_on(&runtime->loops[0], nothing, NULL);
-        wait_until(atomic_load(&it.done) == 1);
-        assert_int_equal(atomic_load(&nice_seen), base_nice + 3);
+        run_until_demoted(runtime);
         wait_until(tgkill(getpid(), atomic_load(&demoted_thread), 0) < 0 && errno == ESRCH);
         assert_true(every_thread_has_base_nice());
     }
@@ -383,18 +394,9 @@ static void without_privilege_a_demoted_thread_ends_and_a_fresh_one_stands_by(vo
 static void a_heavy_handlers_thread_is_demoted_and_never_carries_a_loop_so(void **state)
 {
     (void)state;
-    base_nice = getpriority(PRIO_PROCESS, 0);
-    dz_runtime_options options = usual();
-    options.demote_after_ns = 5 * DZ_MS;
-    options.demote_nice = 3;
-    dz_runtime *runtime = rig_new(options);
+    dz_runtime *runtime = rig_new(demoting());
     for (int i = 0; i < 3; i++) {
-        rig_fiber it = {0};
-        rig_start(&runtime->loops[0], &it, compute_until_demoted);
-        wait_until(atomic_load(&computing) == 1);
-        rig_call_on(&runtime->loops[0], nothing, NULL);
-        wait_until(atomic_load(&it.done) == 1);
-        assert_int_equal(atomic_load(&nice_seen), base_nice + 3);
+        run_until_demoted(runtime);
         /* Restored by the privileged, else retired. */
         wait_until(every_thread_has_base_nice());
     }
