@@ -210,6 +210,8 @@ class Bookstore(unittest.TestCase):
                 try:
                     socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE).close()
                     return False
+                except ConnectionResetError:  # met the closing of the socket; now it is closed
+                    return False
                 except ConnectionRefusedError:
                     return True
             wait_until(refused, "no new connections")

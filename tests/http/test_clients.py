@@ -36,8 +36,8 @@ class SlowReaders(unittest.TestCase):
                 c.wait_read()
                 for _ in range(50):
                     self.assertEqual(other.get("/bytes/1").status, 200)
-                if wire.MEMORY_IS_EXACT:
-                    self.assertLess(server.rss_kb() - before, 4096)
+                if wire.MEMORY_IS_EXACT:  # threads that start meanwhile cost some; not this much
+                    self.assertLess((server.rss_kb() - before) * 1024, BIG // 2)
                 self.assertEqual(len(c.read_response().body), BIG)
                 self.assertEqual(c.get("/bytes/2").body, b"xx")
 
