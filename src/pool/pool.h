@@ -7,6 +7,7 @@
 #ifndef DZ_POOL_POOL_H
 #define DZ_POOL_POOL_H
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "loop/runtime.h"
 #include "metrics/histogram.h"
@@ -84,6 +85,11 @@ static inline void dz_pool_left_queue(dz_pool *pool)
 
 /* Drops the lock; tells on_pressure what it does not know yet. */
 void dz_pool_unlock(dz_pool *pool);
+
+static inline struct timespec dz_timespec(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / DZ_SEC), .tv_nsec = (long)(ns % DZ_SEC)};
+}
 
 /* On a worker: its child process, kept for as long as it is fit. */
 dz_child **dz_worker_child(void);

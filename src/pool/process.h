@@ -14,9 +14,22 @@
 
 #include "pool/task.h"
 
+/* --- zygote.c --- */
+
+/* What a child is made with. No padding, since all of it is sent. */
+typedef struct dz_birth {
+    uint64_t memory_max; /* bytes; 0: any */
+    int64_t nice;        /* added to the zygote's */
+} dz_birth;
+
 /* Forks the zygote. NULL with errno set. */
 dz_zygote *dz_zygote_new(void);
 void dz_zygote_free(dz_zygote *zygote); /* and its children; NULL is fine */
+
+/* Any thread: a new child's socket and pidfd, the caller's to close. DZ_E_UNAVAILABLE. */
+int dz_zygote_ask(dz_zygote *zygote, const dz_birth *birth, int *socket, int *pidfd);
+
+/* --- process.c --- */
 
 /* On a worker thread: runs the task in its child, made when there is none. Releases task->in, sets
  * task->out and task->started. DZ_E_CRASHED, DZ_E_UNAVAILABLE (no child can be made), or task->stop
@@ -26,8 +39,8 @@ int dz_child_run(dz_task *task);
 /* Kills a child; the thread that listens to it sees its socket close. */
 void dz_child_kill(int pidfd);
 
-/* Ends a child that runs nothing. NULL is fine. */
-void dz_child_free(dz_child *child);
+/* Ends a child whatever it does, and waits until it is gone. NULL is fine. */
+void dz_child_end(dz_child *child);
 
 /* In a child: sends a message to the owner. */
 int dz_child_post(dz_task *task, dz_slice message);

@@ -47,14 +47,44 @@ struct dz_work {
     dz_task task;
 };
 
+/* --- task.c --- */
+
+/* NULL: none was registered under the name. */
+dz_task_fn *dz_pool_find_task(const dz_pool *pool, const char *name);
+
+/* The job of a task, on a worker. */
+void dz_task_run(dz_job *job);
+
+/* The last touch of whoever ends the task: a worker, or the one who took it back unbegun. */
+void dz_task_complete(dz_task *task, int result);
+
+/* Counts how a task ended. */
+void dz_pool_count_result(dz_pool *pool, int result);
+
 /* Any thread that knows the task is not done: makes it end with `error`. */
 void dz_task_stop(dz_task *task, int error);
+
+/* Locks not held: stops every task. */
+void dz_pool_cancel_tasks(dz_pool *pool);
+
+/* --- message.c --- */
 
 /* Adds a message; takes it over. On the worker. DZ_E_QUEUE_FULL: dropped. */
 int dz_task_deliver(dz_task *task, dz_buf *message);
 
-/* pool->lock not held: stops every task. */
-void dz_pool_cancel_tasks(dz_pool *pool);
+/* The first message, the caller's from here on; false: there is none. */
+bool dz_task_take_message(dz_task *task, dz_buf *message);
+bool dz_task_has_message(dz_task *task);
+
+/* --- cancel.c --- */
+
+/* From here on firing options.cancel reaches the task; before, it is only noted. */
+void dz_task_attach_cancel(dz_task *task);
+void dz_task_detach_cancel(dz_task *task);
+
+/* On the loop: so does the going of the client. */
+void dz_task_attach_fiber(dz_task *task);
+void dz_task_detach_fiber(dz_task *task);
 
 /* --- the part of a run that is a task's alone, on the worker --- */
 
