@@ -158,14 +158,30 @@ DZ_API void dz_pool_on_pressure(dz_pool *pool, dz_pool_pressure_fn *fn, void *da
  * must outlive the registry's use. */
 DZ_API int dz_pool_register_metrics(dz_pool *pool, dz_metrics *metrics, const char *name);
 
-/* --- the end --- */
+/* --- the end ---
+ *
+ *                     tasks that wait   tasks that run      returns when
+ *   dz_pool_close     are run           go on               all is done, or a little after the
+ *                                                           timeout, when the rest is cancelled
+ *   dz_pool_free      are run           go on               all is done
+ *   dz_pool_destroy   are cancelled     are cancelled       they have ended, which is at once but
+ *                                                           for threads that do not look
+ *
+ * All three take no more tasks (DZ_E_SHUTDOWN), see to it that each caller gets its one completion,
+ * end the workers (processes are killed, threads joined), wait until the last of them is gone and
+ * free the pool. Not from a handler, while the loops still run: they carry the completions. Of
+ * works that were started, dz_work_next and dz_work_finish may still be called. NULL is fine. */
 
-/* Takes no more tasks, waits for running and queued ones for at most `timeout_ns`, then cancels
- * what is left; ends the workers and frees the pool. Not from a handler. NULL is fine. A thread
+/* Waits for running and queued tasks for at most `timeout_ns`, then cancels what is left. A thread
  * that ignores its cancelling is waited for. */
 DZ_API void dz_pool_close(dz_pool *pool, uint64_t timeout_ns);
 
 /* dz_pool_close without a limit. */
 DZ_API void dz_pool_free(dz_pool *pool);
+
+/* Cancels all tasks first: callers get DZ_E_CANCELLED, except of those that had ended already.
+ * Worker processes are killed in the middle of what they do; a thread ends at its next look at
+ * dz_task_cancelled, and is waited for. */
+DZ_API void dz_pool_destroy(dz_pool *pool);
 
 #endif

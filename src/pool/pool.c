@@ -46,10 +46,12 @@ dz_pool *dz_pool_new(const dz_pool_options *options)
         return NULL;
     }
     pthread_mutex_init(&pool->lock, NULL);
+    pthread_mutex_init(&pool->tasks_lock, NULL);
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&pool->ended, &attributes);
+    pthread_cond_init(&pool->tasks_done, &attributes);
     pthread_condattr_destroy(&attributes);
     for (size_t i = 0; i < DZ_PRIORITIES; i++)
         dz_list_init(&pool->queues[i]);
@@ -120,18 +122,6 @@ int dz_pool_submit(dz_pool *pool, dz_job *job)
     return dz_pool_submit_with(pool, job, DZ_PRIORITY_NORMAL);
 }
 
-int dz_pool_submit_task(dz_pool *pool, dz_task *task)
-{
-    pthread_mutex_lock(&pool->lock);
-    int rc = enqueue(pool, &task->job, task->options.priority);
-    _Atomic uint32_t *word = rc == 0 ? dz_pool_call_sleeper(pool) : NULL;
-    if (rc == 0)
-        dz_list_push(&pool->tasks, &task->all);
-    dz_pool_unlock(pool);
-    dz_worker_wake(word);
-    return rc;
-}
-
 bool dz_pool_withdraw(dz_pool *pool, dz_job *job)
 {
     pthread_mutex_lock(&pool->lock);
@@ -144,10 +134,54 @@ bool dz_pool_withdraw(dz_pool *pool, dz_job *job)
     return waited;
 }
 
-/* With the lock held: workers that run, or results on their way to a loop. */
-static bool in_use(const dz_pool *pool)
+/* --- the end --- */
+
+/* False: `until` (monotonic ns; 0: never) has passed. */
+static bool wait_for(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until)
 {
-    return pool->threads > 0 || !dz_list_empty(&pool->tasks);
+    const struct timespec limit = dz_timespec(until);
+    if (until > 0)
+        return pthread_cond_timedwait(condition, lock, &limit) != ETIMEDOUT;
+    pthread_cond_wait(condition, lock);
+    return true;
+}
+
+static void take_no_more(dz_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    pool->closing = true;
+    dz_pool_call_all(pool);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* Waits until all workers have ended and all results have reached their callers. False: too late.
+ */
+static bool wait_for_rest(dz_pool *pool, uint64_t until)
+{
+    bool in_time = true;
+    pthread_mutex_lock(&pool->lock);
+    while (pool->threads > 0 && in_time)
+        in_time = wait_for(&pool->ended, &pool->lock, until);
+    pthread_mutex_unlock(&pool->lock);
+    pthread_mutex_lock(&pool->tasks_lock);
+    while (!dz_list_empty(&pool->tasks) && in_time)
+        in_time = wait_for(&pool->tasks_done, &pool->tasks_lock, until);
+    pthread_mutex_unlock(&pool->tasks_lock);
+    return in_time;
+}
+
+static void cancel_and_free(dz_pool *pool)
+{
+    dz_pool_cancel_tasks(pool);
+    (void)wait_for_rest(pool, 0);
+    pthread_mutex_lock(&pool->lock);
+    dz_pool_bury(pool);
+    pthread_mutex_unlock(&pool->lock);
+    pthread_cond_destroy(&pool->tasks_done);
+    pthread_mutex_destroy(&pool->tasks_lock);
+    pthread_cond_destroy(&pool->ended);
+    pthread_mutex_destroy(&pool->lock);
+    free_pool(pool);
 }
 
 void dz_pool_close(dz_pool *pool, uint64_t timeout_ns)
@@ -155,29 +189,17 @@ void dz_pool_close(dz_pool *pool, uint64_t timeout_ns)
     if (!pool)
         return;
     uint64_t now = dz_now();
-    struct timespec until = dz_timespec(timeout_ns < UINT64_MAX / 2 - now ? now + timeout_ns : 0);
-    bool limited = until.tv_sec != 0, in_time = true;
-    pthread_mutex_lock(&pool->lock);
-    pool->closing = true;
-    dz_pool_call_all(pool);
-    while (in_use(pool) && in_time) {
-        if (limited)
-            in_time = pthread_cond_timedwait(&pool->ended, &pool->lock, &until) != ETIMEDOUT;
-        else
-            pthread_cond_wait(&pool->ended, &pool->lock);
-    }
-    if (!in_time) {
-        pthread_mutex_unlock(&pool->lock);
-        dz_pool_cancel_tasks(pool);
-        pthread_mutex_lock(&pool->lock);
-    }
-    while (in_use(pool))
-        pthread_cond_wait(&pool->ended, &pool->lock);
-    dz_pool_bury(pool);
-    pthread_mutex_unlock(&pool->lock);
-    pthread_cond_destroy(&pool->ended);
-    pthread_mutex_destroy(&pool->lock);
-    free_pool(pool);
+    take_no_more(pool);
+    (void)wait_for_rest(pool, timeout_ns < UINT64_MAX - now ? now + timeout_ns : 0);
+    cancel_and_free(pool); /* what is left: nothing, if that was in time */
+}
+
+void dz_pool_destroy(dz_pool *pool)
+{
+    if (!pool)
+        return;
+    take_no_more(pool);
+    cancel_and_free(pool);
 }
 
 void dz_pool_free(dz_pool *pool)

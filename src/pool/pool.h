@@ -38,11 +38,10 @@ typedef struct dz_pool_task {
 struct dz_pool {
     dz_pool_options options;
     pthread_mutex_t lock;
-    pthread_cond_t ended; /* a worker ended, or the last task is done */
+    pthread_cond_t ended; /* a worker did */
     dz_list queues[DZ_PRIORITIES];
     dz_list sleepers; /* workers that wait for a job; the latest at the end */
     dz_list dead;     /* workers to be joined */
-    dz_list tasks;    /* dz_task: all that were submitted and are not done */
     unsigned queued, workers;
     unsigned idle, starting; /* of the workers: each will take one of those queued */
     unsigned threads;        /* workers, and those on their way out */
@@ -57,6 +56,12 @@ struct dz_pool {
     dz_spread *spread; /* NULL: the kernel alone says where workers run */
     dz_spread_kind spread_kind;
 
+    /* All tasks that were begun and are not done (dz_task.all). A lock of its own, which workers
+     * never take; `lock` may be taken within it. */
+    pthread_mutex_t tasks_lock;
+    pthread_cond_t tasks_done; /* the last is done */
+    dz_list tasks;
+
     _Atomic uint64_t completed, failed, cancelled, timed_out, crashed, refused, busy_ns;
     dz_histogram *wait_ns, *run_ns;
     uint64_t window_start, window_busy; /* of the last dz_pool_get_stats; under lock */
@@ -67,11 +72,9 @@ struct dz_pool {
 void dz_pool_spread(dz_pool *pool, dz_spread *spread, dz_spread_kind kind);
 
 /* Any thread. The job runs on a worker; first in first out within a priority. DZ_E_QUEUE_FULL,
- * DZ_E_NO_THREAD (there is no worker and none can be started), DZ_E_SHUTDOWN: not taken. The last
- * also adds the task to pool->tasks. */
+ * DZ_E_NO_THREAD (there is no worker and none can be started), DZ_E_SHUTDOWN: not taken. */
 int dz_pool_submit(dz_pool *pool, dz_job *job);
 int dz_pool_submit_with(dz_pool *pool, dz_job *job, dz_priority priority);
-int dz_pool_submit_task(dz_pool *pool, dz_task *task);
 
 /* Takes a job back that no worker has begun; false when one has. The job must have been taken. */
 bool dz_pool_withdraw(dz_pool *pool, dz_job *job);

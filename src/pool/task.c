@@ -99,20 +99,9 @@ void dz_task_stop(dz_task *task, int error)
 
 void dz_pool_cancel_tasks(dz_pool *pool)
 {
-    dz_list withdrawn;
-    dz_list_init(&withdrawn);
-    pthread_mutex_lock(&pool->lock);
-    for (dz_list *link = pool->tasks.next; link != &pool->tasks; link = link->next) {
-        dz_task *task = DZ_CONTAINER(link, dz_task, all);
-        set_stop(task, DZ_E_CANCELLED);
-        if (dz_list_empty(&task->job.link))
-            continue;
-        dz_list_remove(&task->job.link);
-        dz_pool_left_queue(pool);
-        dz_list_push(&withdrawn, &task->job.link);
-    }
-    dz_pool_unlock(pool);
-    for (dz_list *link; (link = dz_list_shift(&withdrawn));)
-        dz_task_complete(DZ_CONTAINER(DZ_CONTAINER(link, dz_job, link), dz_task, job),
-                         DZ_E_CANCELLED);
+    /* A task leaves the list on its loop, and not while the lock is held. */
+    pthread_mutex_lock(&pool->tasks_lock);
+    for (dz_list *link = pool->tasks.next; link != &pool->tasks; link = link->next)
+        dz_task_stop(DZ_CONTAINER(link, dz_task, all), DZ_E_CANCELLED);
+    pthread_mutex_unlock(&pool->tasks_lock);
 }

@@ -64,7 +64,7 @@ void dz_pool_count_result(dz_pool *pool, int result);
 /* Any thread that knows the task is not done: makes it end with `error`. */
 void dz_task_stop(dz_task *task, int error);
 
-/* Locks not held: stops every task. */
+/* No lock held: stops every task. */
 void dz_pool_cancel_tasks(dz_pool *pool);
 
 /* --- message.c --- */

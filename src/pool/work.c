@@ -49,11 +49,11 @@ static void finish(dz_loop *loop, dz_task *task)
     task->finished = true;
     /* The pool may be gone once the last of its tasks is off the list: see dz_pool_close. */
     dz_pool *pool = task->pool;
-    pthread_mutex_lock(&pool->lock);
+    pthread_mutex_lock(&pool->tasks_lock);
     dz_list_remove(&task->all);
     if (dz_list_empty(&pool->tasks))
-        pthread_cond_broadcast(&pool->ended);
-    pthread_mutex_unlock(&pool->lock);
+        pthread_cond_broadcast(&pool->tasks_done);
+    pthread_mutex_unlock(&pool->tasks_lock);
 }
 
 /* Lets the owner go on, with the news whether there is nothing more to come. */
@@ -95,11 +95,14 @@ static int begin(dz_loop *loop, dz_task *task)
     if (task->has_timer)
         arm(loop, task);
     dz_task_attach_fiber(task);
+    pthread_mutex_lock(&pool->tasks_lock);
+    dz_list_push(&pool->tasks, &task->all);
+    pthread_mutex_unlock(&pool->tasks_lock);
     int rc = atomic_load(&task->stop);
     if (rc < 0)
         dz_pool_count_result(pool, rc); /* nobody waits for it any more */
     else
-        rc = dz_pool_submit_task(pool, task);
+        rc = dz_pool_submit_with(pool, &task->job, task->options.priority);
     if (rc < 0) {
         finish(loop, task);
         return rc;
@@ -262,11 +265,6 @@ int dz_work_next(dz_work *run, dz_buf *message)
     return 1;
 }
 
-void dz_work_cancel(dz_work *run)
-{
-    dz_task_stop(&run->task, DZ_E_CANCELLED);
-}
-
 /* False also when the loop, which knows, is not this thread's. */
 static bool is_finished(const dz_task *task)
 {
@@ -276,6 +274,12 @@ static bool is_finished(const dz_task *task)
     bool finished = task->finished;
     dz_loop_unpin(loop);
     return finished;
+}
+
+void dz_work_cancel(dz_work *run)
+{
+    if (!is_finished(&run->task)) /* or the pool may be gone */
+        dz_task_stop(&run->task, DZ_E_CANCELLED);
 }
 
 int dz_work_finish(dz_work *run, dz_buf *out)

@@ -12,9 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { PATIENCE_MS = 1000 };
+
 struct dz_zygote {
     pid_t pid;
-    int socket;
+    int socket, pidfd;
     pthread_mutex_t lock; /* one request at a time */
 };
 
@@ -159,6 +161,7 @@ dz_zygote *dz_zygote_new(void)
     }
     close(pair[1]);
     zygote->socket = pair[0];
+    zygote->pidfd = zygote->pid < 0 ? -1 : (int)syscall(SYS_pidfd_open, zygote->pid, 0);
     pthread_mutex_init(&zygote->lock, NULL);
     if (zygote->pid < 0) {
         dz_zygote_free(zygote);
@@ -171,7 +174,12 @@ void dz_zygote_free(dz_zygote *zygote)
 {
     if (!zygote)
         return;
-    close(zygote->socket);
+    close(zygote->socket); /* upon which it reaps what has ended, and exits */
+    struct pollfd ended = {.fd = zygote->pidfd, .events = POLLIN};
+    if (zygote->pidfd >= 0 && poll(&ended, 1, PATIENCE_MS) == 0)
+        dz_child_kill(zygote->pidfd); /* somebody has stopped it */
+    if (zygote->pidfd >= 0)
+        close(zygote->pidfd);
     if (zygote->pid > 0)
         while (waitpid(zygote->pid, NULL, 0) < 0 && errno == EINTR)
             ;

@@ -1,180 +1,4 @@
-/* Both isolations must behave alike, so every test here runs with threads and with processes. */
-#include "on_loop.h"
-
-#include "pool/pool.h"
-
-#include <signal.h>
-#include <stdio.h>
-#include <unistd.h>
-
-/* What tasks and test agree on; seen by worker processes too. */
-typedef struct board {
-    _Atomic int gate;     /* tasks wait until it is set */
-    _Atomic int running;  /* tasks begun */
-    _Atomic int finished; /* tasks that came to their end by themselves */
-    _Atomic int counter;
-    _Atomic int pid;
-} board;
-
-static board *shared;
-static dz_isolation isolation;
-static dz_pool *pool;
-
-static void pause_a_little(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-}
-
-static int task_upper(dz_task *task, dz_buf *in, dz_buf *out)
-{
-    (void)task;
-    int rc = dz_buf_copy(out, dz_buf_slice(in));
-    for (size_t i = 0; rc == 0 && i < out->len; i++)
-        out->data[i] = (char)(out->data[i] >= 'a' ? out->data[i] - 32 : out->data[i]);
-    return rc;
-}
-
-static int task_shared_out(dz_task *task, dz_buf *in, dz_buf *out)
-{
-    (void)task;
-    int rc = dz_buf_alloc_shared(out, in->len + 5);
-    return rc < 0 ? rc : dz_buf_append(out, dz_buf_slice(in));
-}
-
-static int task_error(dz_task *task, dz_buf *in, dz_buf *out)
-{
-    (void)task;
-    (void)in;
-    (void)out;
-    return DZ_E_FORMAT;
-}
-
-/* Runs until the gate opens or it is cancelled. */
-static int task_gate(dz_task *task, dz_buf *in, dz_buf *out)
-{
-    (void)in;
-    (void)out;
-    atomic_store(&shared->pid, getpid());
-    atomic_fetch_add(&shared->running, 1);
-    while (!atomic_load(&shared->gate)) {
-        if (dz_task_cancelled(task))
-            return DZ_E_CANCELLED;
-        pause_a_little();
-    }
-    atomic_fetch_add(&shared->finished, 1);
-    return 0;
-}
-
-static int task_messages(dz_task *task, dz_buf *in, dz_buf *out)
-{
-    (void)out;
-    int count = atoi(in->data);
-    for (int i = 0; i < count; i++) {
-        char text[16];
-        int n = snprintf(text, sizeof text, "%d", i);
-        int rc = dz_task_post(task, dz_slice_make(text, (size_t)n));
-        if (rc < 0 && rc != DZ_E_QUEUE_FULL)
-            return rc;
-    }
-    return count;
-}
-
-static int task_count(dz_task *task, dz_buf *in, dz_buf *out)
-{
-    (void)task;
-    (void)in;
-    (void)out;
-    for (int i = 0; i < 100000; i++)
-        atomic_fetch_add(&shared->counter, 1);
-    return 0;
-}
-
-/* The how-manyeth it is, as a result. */
-static int task_stamp(dz_task *task, dz_buf *in, dz_buf *out)
-{
-    (void)task;
-    (void)in;
-    (void)out;
-    return atomic_fetch_add(&shared->counter, 1);
-}
-
-static void open_pool(dz_pool_options options)
-{
-    dz_pool_options defaults;
-    dz_pool_options_init(&defaults);
-    options.isolation = isolation;
-    if (options.max_workers == 0)
-        options.max_workers = 1;
-    if (options.max_queue == 0)
-        options.max_queue = defaults.max_queue;
-    options.idle_timeout_ns = defaults.idle_timeout_ns;
-    memset(shared, 0, sizeof *shared);
-    pool = dz_pool_new(&options);
-    assert_non_null(pool);
-    assert_int_equal(dz_pool_add_task(pool, "upper", task_upper), 0);
-    assert_int_equal(dz_pool_add_task(pool, "shared", task_shared_out), 0);
-    assert_int_equal(dz_pool_add_task(pool, "error", task_error), 0);
-    assert_int_equal(dz_pool_add_task(pool, "gate", task_gate), 0);
-    assert_int_equal(dz_pool_add_task(pool, "messages", task_messages), 0);
-    assert_int_equal(dz_pool_add_task(pool, "count", task_count), 0);
-    assert_int_equal(dz_pool_add_task(pool, "stamp", task_stamp), 0);
-    assert_int_equal(dz_pool_add_task(pool, "count", task_count), DZ_E_EXISTS);
-    start_loop();
-}
-
-static void close_pool(void)
-{
-    dz_pool_close(pool, 30 * DZ_SEC);
-    stop_loop();
-    pool = NULL;
-}
-
-/* A caller of one task. */
-typedef struct caller {
-    handler handler;
-    const char *task;
-    dz_work_options options;
-    bool shared_input;
-    char text[32];
-    int result;
-    char output[32];
-    _Atomic int completions;
-} caller;
-
-static void call(void *arg)
-{
-    caller *self = arg;
-    dz_buf in, out;
-    int rc = self->shared_input ? dz_buf_alloc_shared(&in, 64) : dz_buf_alloc(&in, 64);
-    if (rc == 0)
-        rc = dz_buf_append(&in, dz_slice_make(self->text, strlen(self->text) + 1));
-    dz_work *work = NULL;
-    if (rc == 0)
-        rc = dz_pool_start(pool, self->task, &in, &self->options, &work);
-    if (rc == 0)
-        rc = in.data ? DZ_E_INVALID : dz_work_finish(work, &out);
-    if (!work)
-        out = (dz_buf){0};
-    self->result = rc;
-    if (out.len > 0 && out.len < sizeof self->output)
-        memcpy(self->output, out.data, out.len);
-    dz_buf_release(&out);
-    dz_buf_release(&in);
-    atomic_fetch_add(&self->completions, 1);
-}
-
-static void begin(caller *self, const char *task)
-{
-    self->task = task;
-    begin_handler(&self->handler, call, self);
-}
-
-static void expect(caller *self, int result)
-{
-    wait_until(atomic_load(&self->handler.done));
-    assert_int_equal(self->result, result);
-    assert_int_equal(atomic_load(&self->completions), 1);
-}
+#include "both.h"
 
 static void buffers_change_owners_both_ways(void **state)
 {
@@ -395,35 +219,6 @@ static void messages_of_a_task_arrive_in_order(void **state)
     close_pool();
 }
 
-static void atomic_counters_lose_nothing(void **state)
-{
-    (void)state;
-    open_pool((dz_pool_options){.max_workers = 4});
-    caller callers[4] = {0};
-    for (int i = 0; i < 4; i++)
-        begin(&callers[i], "count");
-    for (int i = 0; i < 4; i++)
-        expect(&callers[i], 0);
-    assert_int_equal(atomic_load(&shared->counter), 400000);
-    close_pool();
-}
-
-static void closing_cancels_what_does_not_end_in_time(void **state)
-{
-    (void)state;
-    open_pool((dz_pool_options){0});
-    caller running = {0}, queued = {0};
-    begin(&running, "gate");
-    wait_until(atomic_load(&shared->running) == 1);
-    begin(&queued, "gate");
-    dz_pool_stats stats;
-    wait_until((dz_pool_get_stats(pool, &stats), stats.queued == 1));
-    dz_pool_close(pool, 20 * DZ_MS);
-    expect(&running, DZ_E_CANCELLED);
-    expect(&queued, DZ_E_CANCELLED);
-    stop_loop();
-}
-
 static void many_tasks_end_exactly_once(void **state)
 {
     (void)state;
@@ -450,36 +245,8 @@ static void many_tasks_end_exactly_once(void **state)
     close_pool();
 }
 
-static int use(void **state, dz_isolation kind)
-{
-    (void)state;
-    isolation = kind;
-    return 0;
-}
-
-static int use_threads(void **state)
-{
-    shared = dz_shared_new(sizeof *shared);
-    return use(state, DZ_THREADS);
-}
-
-static int use_processes(void **state)
-{
-    shared = dz_shared_new(sizeof *shared);
-    return use(state, DZ_PROCESSES);
-}
-
-static int forget(void **state)
-{
-    (void)state;
-    dz_shared_free(shared, sizeof *shared);
-    return 0;
-}
-
-/* "threads" as an argument: only with threads. */
 int main(int argc, char **argv)
 {
-    bool only_threads = argc > 1 && strcmp(argv[1], "threads") == 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buffers_change_owners_both_ways),
         cmocka_unit_test(what_cannot_be_transferred_is_refused),
@@ -490,12 +257,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_full_queue_refuses),
         cmocka_unit_test(urgent_tasks_go_first),
         cmocka_unit_test(messages_of_a_task_arrive_in_order),
-        cmocka_unit_test(atomic_counters_lose_nothing),
-        cmocka_unit_test(closing_cancels_what_does_not_end_in_time),
         cmocka_unit_test(many_tasks_end_exactly_once),
     };
-    int failed = cmocka_run_group_tests_name("threads", tests, use_threads, forget);
-    if (only_threads)
-        return failed;
-    return failed + cmocka_run_group_tests_name("processes", tests, use_processes, forget);
+    RUN_BOTH(tests);
 }
