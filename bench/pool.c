@@ -1,75 +1,20 @@
 /* What handing a trivial task to the pool and back costs, against the least two threads need to
  * wake each other in turn: a bare futex ping-pong in the same run, interleaved.
  *   bench-pool [TRIPS]   default 20000 */
+#include "pingpong.h"
+
 #include "base/clock.h"
 #include "loop/runtime.h"
 
 #include <donmaz/pool.h>
 
-#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum { ROUNDS = 3, FIBERS = 64, MOST_TRIPS = 1000000 };
 
 static size_t trips = 20000;
 static uint64_t *times;
-
-static int compare(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static double median_us(void)
-{
-    qsort(times, trips, sizeof times[0], compare);
-    size_t middle = trips / 2;
-    return (double)times[middle] / 1e3;
-}
-
-/* --- futex ping-pong --- */
-
-static _Atomic uint32_t ball;
-
-static void wait_while(uint32_t value)
-{
-    while (atomic_load(&ball) == value)
-        syscall(SYS_futex, &ball, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
-}
-
-static void hit(uint32_t value)
-{
-    atomic_store(&ball, value);
-    syscall(SYS_futex, &ball, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
-
-static void *pong(void *arg)
-{
-    for (size_t i = 0; i < trips; i++) {
-        wait_while(0);
-        hit(0);
-    }
-    return arg;
-}
-
-static double measure_futex(void)
-{
-    pthread_t thread;
-    atomic_store(&ball, 0);
-    if (pthread_create(&thread, NULL, pong, NULL) != 0)
-        exit(1);
-    for (size_t i = 0; i < trips; i++) {
-        uint64_t start = dz_now();
-        hit(1);
-        wait_while(1);
-        times[i] = dz_now() - start;
-    }
-    pthread_join(thread, NULL);
-    return median_us();
-}
 
 /* --- the pool --- */
 
@@ -153,9 +98,9 @@ static void measure(const char *name, dz_isolation isolation)
         dz_runtime_start(runtime) < 0)
         exit(1);
     for (int round = 0; round < ROUNDS; round++) {
-        double futex = measure_futex();
+        double futex = bench_futex_us(times, trips, NULL);
         run_fibers(true);
-        double trip = median_us();
+        double trip = bench_median_us(times, trips);
         double took = run_fibers(false);
         printf("%-9s futex p50 %6.2f us   task p50 %6.2f us (%.2f x)   %8.0f tasks/s\n", name,
                futex, trip, trip / futex, (double)(trips - trips % FIBERS) / took);

@@ -7,7 +7,6 @@
 #include <donmaz/csv.h>
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +18,6 @@ reference reference_state;
 
 static const char *catalogue_path = "", *isolation_name = "threads", *cores = "",
                   *worker_nice = "0";
-static _Atomic bool watching;
 
 int reference_alloc(dz_buf *buf, size_t len)
 {
@@ -88,34 +86,6 @@ static void copy(dz_request *req, dz_response *res)
     dz_send_json(res, rc < 0 ? 500 : 200,
                  "{\"copy_ms\":%.4f,\"copy_left\":%zu,\"transfer_ms\":%.4f,\"transfer_left\":%zu}",
                  reference_ms(took_copy), left_copy, reference_ms(took_move), left_move);
-}
-
-/* Runs until told to stop: by how much a timer of 1 ms came late at worst, and the most CPU time
- * that the loop's thread used between two of its calls: the rest of a stall is other programs'. */
-static void watch(dz_request *req, dz_response *res)
-{
-    (void)req;
-    uint64_t longest = 0, last = dz_now(), most = 0, used = dz_thread_cpu();
-    pthread_t thread = pthread_self();
-    atomic_store(&watching, true);
-    while (atomic_load(&watching)) {
-        dz_sleep(1);
-        uint64_t now = dz_now(), cpu = dz_thread_cpu();
-        if (now - last > longest)
-            longest = now - last;
-        if (pthread_equal(thread, pthread_self()) && cpu - used > most)
-            most = cpu - used;
-        last = now, used = cpu, thread = pthread_self();
-    }
-    dz_send_json(res, 200, "{\"longest_stall_ms\":%.3f,\"own_ms\":%.3f}", reference_ms(longest) - 1,
-                 reference_ms(most));
-}
-
-static void watch_end(dz_request *req, dz_response *res)
-{
-    (void)req;
-    bool was = atomic_exchange(&watching, false);
-    dz_send_json(res, 200, "{\"was\":%s}", was ? "true" : "false");
 }
 
 static void four_on_loop(dz_request *req, dz_response *res)
@@ -407,8 +377,8 @@ int main(int argc, char **argv)
                   {"/task", one_task},
                   {"/cold-task", one_cold_task},
                   {"/validate", validate_held},
-                  {"/watch", watch},
-                  {"/watch/end", watch_end},
+                  {"/watch", reference_watch},
+                  {"/watch/end", reference_watch_end},
                   {"/copies", make_copies},
                   {"/four/loop", four_on_loop},
                   {"/four/pool", four_on_pool},

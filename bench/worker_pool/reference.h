@@ -36,6 +36,9 @@ int reference_fresh(dz_buf *buf); /* with the catalogue in it */
 /* dispatch.c: trivial tasks beside a futex ping-pong. */
 dz_handler reference_dispatch;
 
+/* watch.c: how long the loop's timers are late while something else goes on, and why. */
+dz_handler reference_watch, reference_watch_end;
+
 static inline double reference_ms(uint64_t ns)
 {
     return (double)ns / 1e6;
