@@ -8,7 +8,7 @@ import { element, pageData, percent } from './dom.js';
 const COLOURS = ['#0b68cb', '#d9480f', '#2b8a3e', '#9c36b5', '#0b7285', '#c2255c', '#5f3dc4', '#846100'];
 const MB = 1e6;
 const report = pageData();
-const { loops, processes, probe } = report.series;
+const { loops, processes, probe, inside } = report.series;
 
 const column = (series, name) => series.columns.indexOf(name);
 const timesOf = (series) => series.rows.map((row) => row[0] / 1000);
@@ -35,8 +35,14 @@ function gcLine(series) {
   return { label: loopName(series), times: parts.map((_, i) => i / 10), values: parts };
 }
 
+/* The loops of a donmaz server, which tell of themselves. */
+const insideName = (s) => (inside.loops.length > 1 ? `${s.worker ? `worker ${s.worker}, ` : ''}loop ${s.loop}` : 'loop');
+const insideLines = (name) => inside.loops.map((s) => line(s, name, insideName(s)));
+
 const charts = [
-  { key: 'delay', title: 'Event-loop delay', unit: 'ms', lines: loops.map((s) => line(s, 'delay_ms', loopName(s))) },
+  { key: 'delay', title: 'Event-loop delay', unit: 'ms', lines: [...loops.map((s) => line(s, 'delay_ms', loopName(s))), ...insideLines('delay_ms')] },
+  { key: 'stalls', title: 'Loop held by handlers', unit: 'ms in each reading', lines: insideLines('stall_ms') },
+  { key: 'rescues', title: 'Rescues in each reading', unit: '', lines: insideLines('rescues') },
   { key: 'probe', title: 'Answer to a probe from outside', unit: 'ms', lines: [line(probe, 'took_ms', 'took')] },
   { key: 'utilisation', title: 'Event-loop utilisation, each interval', unit: '%', lines: loops.map((s) => line(s, 'utilisation', loopName(s), 100)) },
   { key: 'cpu', title: 'CPU, one core = 100', unit: '%', lines: processes.map((s) => line(s, 'cpu', processName(s), 100)) },
@@ -44,7 +50,8 @@ const charts = [
   { key: 'heap', title: 'Heap', unit: 'MB', lines: loops.flatMap((s) => [line(s, 'heap_used', `used, ${loopName(s)}`, 1 / MB), line(s, 'heap_total', `total, ${loopName(s)}`, 1 / MB)]) },
   { key: 'rss', title: 'Memory (RSS)', unit: 'MB', lines: processes.map((s) => line(s, 'rss', processName(s), 1 / MB)) },
   { key: 'gc', title: 'Garbage collection', unit: 'ms in each 100', lines: loops.map(gcLine) },
-  { key: 'inflight', title: 'Requests in flight', unit: '', lines: loops.map((s) => line(s, 'inflight', loopName(s))) },
+  { key: 'inflight', title: 'Requests in flight', unit: '', lines: [...loops.map((s) => line(s, 'inflight', loopName(s))), ...(inside.rows.length ? [line(inside, 'inflight', 'in flight')] : [])] },
+  { key: 'queued', title: 'Waiting for a worker', unit: '', lines: inside.loops.length ? [line(inside, 'queued', 'queued')] : [] },
   { key: 'handles', title: 'Active handles', unit: '', lines: loops.map((s) => line(s, 'handles', loopName(s))) },
   { key: 'fds', title: 'Open descriptors', unit: '', lines: processes.map((s) => line(s, 'fds', processName(s))) },
 ].filter((chart) => chart.lines.some((l) => l.times.length > 1));
@@ -87,6 +94,7 @@ function table(heads, rows) {
 
 function routes() {
   const rows = report.loops.flatMap((loop) => loop.routes.map((r) => [r.route, String(r.requests), r.ms.toFixed(1), r.loop_ms.toFixed(2), r.loop_max_ms.toFixed(1), percent(r.share, 1)]));
+  if (report.inside) return [element('h2', {}, 'Routes'), table(['route', 'requests', 'ms', 'ms of CPU', 'ms in its handler', 'rescued', 'of all work'], report.inside.routes.map((r) => [r.route, String(r.requests), r.ms.toFixed(1), r.cpu_ms.toFixed(2), r.held_ms.toFixed(2), percent(r.rescued, 1), percent(r.share, 1)]))];
   return rows.length ? [element('h2', {}, 'Routes'), table(['route', 'requests', 'ms', 'ms of the loop', 'longest', 'of busy time'], rows)] : [];
 }
 

@@ -51,7 +51,6 @@ static void run(dz_fiber *fiber)
 
 static void done(dz_loop *loop, dz_fiber *fiber)
 {
-    (void)loop;
     dz_request *req = fiber->owner;
     dz_call *call = dz_call_of(req);
     dz_route *route = req->route;
@@ -60,6 +59,8 @@ static void done(dz_loop *loop, dz_fiber *fiber)
     if (fiber->rescued)
         dz_core_warn_rescue(core, route, fiber);
     dz_route_learn(route, fiber, core->settings.rescue_after_ns > 0 && !call->refused);
+    dz_meter_note_work(core->meter, loop->index, call->matched->index, fiber->ran_ns,
+                       fiber->used_ns);
     if (call->counted)
         dz_shed_leave(req, fiber);
     req->fiber = NULL;

@@ -49,6 +49,28 @@ void dz_meter_note(dz_meter *meter, unsigned loop, size_t route, int status, uin
     dz_histogram_put(&at->latency, ns);
 }
 
+void dz_meter_note_work(dz_meter *meter, unsigned loop, size_t route, uint64_t ran_ns,
+                        uint64_t used_ns)
+{
+    dz_route_meter *at = &meter->by_route[loop * meter->routes + route];
+    uint64_t us = used_ns / 1000;
+    dz_histogram_bump(&at->ran_ns, ran_ns);
+    dz_histogram_bump(&at->used_ns, used_ns);
+    dz_histogram_bump(&at->used_us_squared, us * us);
+}
+
+dz_meter_work dz_meter_work_of(const dz_meter *meter, size_t route)
+{
+    dz_meter_work sum = {0};
+    for (unsigned loop = 0; loop < meter->loops; loop++) {
+        const dz_route_meter *at = &meter->by_route[loop * meter->routes + route];
+        sum.ran_ns += atomic_load_explicit(&at->ran_ns, RELAXED);
+        sum.used_ns += atomic_load_explicit(&at->used_ns, RELAXED);
+        sum.used_us_squared += atomic_load_explicit(&at->used_us_squared, RELAXED);
+    }
+    return sum;
+}
+
 uint64_t dz_meter_wall_clock(dz_loop_meter *loop, uint64_t now)
 {
     if (now >= loop->epoch_until) {

@@ -15,6 +15,7 @@ enum { DZ_STATUS_FIRST = 100, DZ_STATUS_COUNT = 500, DZ_STATUS_GONE = 499 };
 typedef struct dz_route_meter {
     dz_histogram latency; /* ns */
     _Atomic uint64_t statuses[DZ_STATUS_COUNT];
+    _Atomic uint64_t ran_ns, used_ns, used_us_squared; /* of its handlers; see dz_fiber */
 } dz_route_meter;
 
 typedef struct dz_loop_meter {
@@ -35,6 +36,17 @@ void dz_meter_free(dz_meter *meter);
 
 /* On the loop. */
 void dz_meter_note(dz_meter *meter, unsigned loop, size_t route, int status, uint64_t ns);
+
+/* On the loop: what a request's handler took. */
+void dz_meter_note_work(dz_meter *meter, unsigned loop, size_t route, uint64_t ran_ns,
+                        uint64_t used_ns);
+
+typedef struct dz_meter_work {
+    uint64_t ran_ns, used_ns, used_us_squared;
+} dz_meter_work;
+
+/* Over all loops. */
+dz_meter_work dz_meter_work_of(const dz_meter *meter, size_t route);
 
 /* On the loop: the time of day in ns at the monotonic `now`. Asks the clock once a second, in which
  * its pace can be corrected by half a millisecond at most. */

@@ -27,6 +27,27 @@ static double read_route_computed(void *data)
     return dz_read_u64(&((dz_route_ref *)data)->route->computed_ns) / 1e9;
 }
 
+static dz_meter_work read_work(const void *data)
+{
+    const dz_route_ref *ref = data;
+    return dz_meter_work_of(ref->core->meter, ref->route->index);
+}
+
+static double read_route_ran(void *data)
+{
+    return (double)read_work(data).ran_ns / 1e9;
+}
+
+static double read_route_cpu(void *data)
+{
+    return (double)read_work(data).used_ns / 1e9;
+}
+
+static double read_route_cpu_squared(void *data)
+{
+    return (double)read_work(data).used_us_squared / 1e12;
+}
+
 static double read_route_class(void *data)
 {
     return dz_route_now(((dz_route_ref *)data)->route);
@@ -109,6 +130,14 @@ static int add_route(dz_exposure *it, const dz_route *route)
          read_route_demotions, false},
         {"donmaz_route_rescued_seconds_total", "Time that rescued handlers computed.",
          read_route_computed, false},
+        {"donmaz_route_handler_seconds_total", "Time that handlers ran, waits apart.",
+         read_route_ran, false},
+        {"donmaz_route_cpu_seconds_total",
+         "CPU time of handlers; of requests too short to be measured, the time they ran.",
+         read_route_cpu, false},
+        {"donmaz_route_cpu_squared_seconds_total",
+         "The squares of each request's CPU time, summed: with it a deviation can be told.",
+         read_route_cpu_squared, false},
         {"donmaz_route_class",
          "Where the route's handlers start: 0 loop, 1 worker, 2 worker of "
          "lower priority.",

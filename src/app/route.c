@@ -80,8 +80,11 @@ void dz_route_learn(dz_route *route, const dz_fiber *fiber, bool learn)
         atomic_fetch_add_explicit(&route->demotions, 1, RELAXED);
     if (fiber->cpu_ns > atomic_load_explicit(&route->cpu_max_ns, RELAXED))
         atomic_store_explicit(&route->cpu_max_ns, fiber->cpu_ns, RELAXED);
-    if (!learn || route->rule == DZ_ROUTE_INLINE)
+    if (!learn || route->rule == DZ_ROUTE_INLINE) {
+        if (fiber->wall_ns >= SUSPECT_NS) /* measured all the same, for the metrics */
+            atomic_store_explicit(&route->probes, PROBES, RELAXED);
         return;
+    }
     dz_route_class klass = dz_route_now(route);
     if (klass == DZ_ROUTE_LIGHT)
         learn_light(route, fiber);

@@ -80,7 +80,7 @@ dz_fiber *dz_fiber_new(dz_loop *loop)
 #endif
         dz_context_make(&fiber->context, fiber->stack, fiber->stack_size, enter, fiber);
     }
-    fiber->began = fiber->wall_ns = fiber->cpu_ns = 0;
+    fiber->began = fiber->wall_ns = fiber->cpu_ns = fiber->ran_ns = fiber->used_ns = 0;
     fiber->measure_cpu = fiber->rescued = fiber->demoted = false;
     fiber->trace_count = 0;
     fiber->gone = NULL;

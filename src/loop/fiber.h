@@ -59,6 +59,8 @@ struct dz_fiber {
     uint64_t began;   /* when the first stretch did, monotonic ns; 0: not yet */
     uint64_t wall_ns; /* the longest stretch */
     uint64_t cpu_ns;  /* the most CPU time in one stretch, of those that were measured */
+    uint64_t ran_ns;  /* all stretches */
+    uint64_t used_ns; /* their CPU time; of those that were not measured, the time they took */
     bool measure_cpu; /* measure each stretch: costs two system calls */
     bool rescued;     /* the loop left a thread on which it was computing */
     bool demoted;     /* and that thread was given a lower priority */

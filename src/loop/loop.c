@@ -260,8 +260,11 @@ static void run_after(dz_loop *loop, dz_msg *msg)
     fiber->after(loop, fiber);
 }
 
+/* `cpu_ns` 0: not measured. */
 static void note_stretch(dz_fiber *fiber, uint64_t wall_ns, uint64_t cpu_ns)
 {
+    fiber->ran_ns += wall_ns;
+    fiber->used_ns += cpu_ns ? cpu_ns : wall_ns;
     if (wall_ns > fiber->wall_ns)
         fiber->wall_ns = wall_ns;
     if (cpu_ns > fiber->cpu_ns)

@@ -1,5 +1,7 @@
 #include "advice.h"
 
+#include "judging.h"
+
 #include <donmaz/export.h>
 
 #include <stdarg.h>
@@ -15,29 +17,58 @@ static void DZ_PRINTF(2, 3) add(dz_diagnosis *d, const char *format, ...)
     va_end(args);
 }
 
-static void blocked(dz_diagnosis *d, const dz_loop_facts *l)
+static void look_at(dz_diagnosis *d, const dz_culprit *c)
 {
-    const dz_culprit *c = l ? &l->culprit : NULL;
-    if (l && l->stall_cpu >= 0 && l->stall_cpu < 0.3) {
+    if (c->line)
+        add(d,
+            "Look at %s in %s, line %u: is the work needed for every request, and as often as it "
+            "is done? Compute it once and keep it, or do less of it.",
+            c->name, c->file, c->line);
+    else
+        add(d, "Look at %s: is the work needed for every request, and as often as it is done?",
+            c->name);
+}
+
+/* A donmaz server: what its own settings can do. */
+static void free_the_loop(dz_diagnosis *d, const dz_facts *f)
+{
+    const dz_route_facts *r = dz_inside_route(f);
+    if (f->inside.rescues < 1)
+        add(d, "Let rescue do it: without --rescue-after 0 the loop leaves a handler that computes "
+               "longer than 2 ms and goes on elsewhere.");
+    if (r)
+        add(d, "Or say beforehand that %s computes: dz_blocking(route) has it run in a worker.",
+            r->name);
+}
+
+static void blocked(dz_diagnosis *d, const dz_facts *f)
+{
+    const dz_loop_facts *l = d->loop;
+    const dz_culprit *c = l ? &l->culprit : &f->native;
+    bool node = l != NULL, donmaz = f->inside.known;
+    if (l && l->stall_cpu >= 0 && l->stall_cpu < 0.3)
         add(d, "Replace the synchronous call by its asynchronous form (execSync by exec, "
                "readFileSync by readFile, Atomics.wait by waitAsync).");
-    } else if (c && c->known) {
-        if (c->line)
-            add(d,
-                "Look at %s in %s, line %u: is the work needed for every request, and as often "
-                "as it is done? Compute it once and keep it, or do less of it.",
-                c->name, c->file, c->line);
-        else
-            add(d, "Look at %s: is the work needed for every request, and as often as it is done?",
-                c->name);
+    else if (donmaz && dz_inside_blocked(f) == DZ_INSIDE_WAITS)
+        add(d,
+            "Replace the call that waits by one that parks the request (dz_sleep, dz_redis_get), "
+            "or give it to a worker with dz_pool_run.");
+    else if (c->known)
+        look_at(d, c);
+    else
+        add(d, "Find the function with donmaz flame, and do its work elsewhere or less often.");
+    if (donmaz)
+        free_the_loop(d, f);
+    else if (node)
         add(d, "What must be computed: give it to a pool of worker threads (piscina, "
                "worker_threads) or another process, so that the loop stays free.");
-    } else {
-        add(d, "Find the function with donmaz flame, and give its work to a worker thread or "
-               "another process.");
-    }
-    add(d, "Until then: answer 503 when the loop's delay is above a limit, so that a balancer can "
-           "send requests elsewhere.");
+    else
+        add(d, "What must be computed: give it to other threads or another process, so that the "
+               "loop stays free.");
+    add(d,
+        "Until then: answer 503 when the loop's delay is above a limit%s, so that a balancer "
+        "can send requests elsewhere.",
+        donmaz ? " (--shed adaptive)" : "");
 }
 
 static void memory(dz_diagnosis *d)
@@ -113,7 +144,7 @@ void dz_advise(dz_diagnosis *d, const dz_facts *f)
 {
     switch (d->verdict) {
     case DZ_VERDICT_BLOCKED:
-        blocked(d, d->loop);
+        blocked(d, f);
         break;
     case DZ_VERDICT_MEMORY:
         memory(d);

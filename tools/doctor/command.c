@@ -126,6 +126,8 @@ static void on_load(void *arg, dz_run *run)
     dz_tree_refresh(&d->run.tree);
     if (d->run.node.feed.threads.count == 0 && !d->native)
         start_native(d);
+    if (d->run.has_admin && !d->inside)
+        d->inside = dz_inside_start(&d->run.admin);
     dz_tree_sample(&d->run.tree);
     dz_outside_mark(&d->outside, &d->run.tree, dz_now());
     if (!d->no_probe && d->run.port && !d->probe)
@@ -144,6 +146,7 @@ static void on_end(void *arg, dz_run *run)
 {
     dz_doctor *d = arg;
     dz_probe_stop(d->probe);
+    dz_inside_stop(d->inside);
     d->facts.demand = dz_outside_demand(&d->outside, &run->tree, dz_now(), run->load_cpu_ns);
     d->facts.cores = dz_doctor_cores(&run->tree);
     if (run->early_exit || !run->node_ready)
@@ -259,6 +262,7 @@ static int examine(dz_doctor *d, const doctor_options *o, const dz_operands *ope
         .listen_timeout = o->listen_timeout,
         .need_port = load,
         .node = true,
+        .admin = true,
         .inside = {.inspect = !o->no_inspect, .interval_us = 1000},
         .on_tick = on_tick,
         .on_load = on_load,
@@ -298,6 +302,7 @@ int dz_tool_doctor(int argc, char **argv)
         if (d) {
             dz_run_close(&d->run);
             dz_probe_free(d->probe);
+            dz_inside_free(d->inside);
             dz_outside_close(&d->outside);
             dz_profile_close(&d->profile);
             dz_native_free(d->native);

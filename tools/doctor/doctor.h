@@ -11,7 +11,8 @@
 typedef struct dz_doctor {
     dz_run run;
     dz_outside outside;
-    dz_probe *probe; /* NULL: none */
+    dz_probe *probe;   /* NULL: none */
+    dz_inside *inside; /* of a donmaz server; NULL */
     dz_profile profile;
     bool profile_ready, no_probe;
     dz_native *native;                      /* of a program that is not Node; NULL */
@@ -47,5 +48,9 @@ void dz_doctor_print(const dz_doctor *doctor, FILE *out);
 /* 0 or -errno. */
 int dz_doctor_write_json(const dz_doctor *doctor, FILE *out);
 int dz_doctor_write_html(const dz_doctor *doctor, FILE *out);
+
+/* For the report: what a donmaz server told of itself, ",\"inside\":..." and its series. */
+void dz_report_inside(FILE *out, const dz_doctor *doctor);
+void dz_report_inside_series(FILE *out, const dz_doctor *doctor);
 
 #endif

@@ -147,6 +147,7 @@ void dz_doctor_examine(dz_doctor *d)
     double busy = f->demand.running + f->demand.others;
     dz_facts_probe(&f->probe, dz_probe_seen(d->probe), &d->outside,
                    busy > 0 ? f->demand.others / busy : 0, f->from, f->to);
+    dz_facts_inside(&f->inside, dz_inside_look(d->inside), f->from, f->to);
     if (got.lost)
         dz_doctor_note(d, "some Node threads ended before their profile could be had");
     if (run->node.feed.malformed)

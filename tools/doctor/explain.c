@@ -45,6 +45,7 @@ static void say_route(dz_diagnosis *d, const dz_loop_facts *l)
 static void explain_outside_blocked(dz_diagnosis *d, const dz_facts *f)
 {
     const dz_probe_facts *p = &f->probe;
+    dz_explain_inside(d, f);
     if (p->pending_ms >= 1000)
         dz_say(d, "it had not answered for %.1f s when the load ended", p->pending_ms / 1e3);
     if (p->late >= STALLS)
@@ -52,7 +53,10 @@ static void explain_outside_blocked(dz_diagnosis *d, const dz_facts *f)
                "asked from outside %zu times, it took %d ms or more to answer %zu times: %.0f%% of "
                "the time (threshold %.0f%%), %.0f ms at worst",
                p->answered, DZ_STALL_MS, p->late, 100 * p->stalled, 100 * STALLED, p->max_ms);
-    if (f->demand.busiest >= FULL && dz_cpu_per_request_ms(f) > 0)
+    if (f->inside.known && dz_inside_blocked(f) == DZ_INSIDE_WAITS)
+        dz_say(d, "its handlers held their thread for much longer than they computed: they wait in "
+                  "a synchronous call");
+    else if (f->demand.busiest >= FULL && dz_cpu_per_request_ms(f) > 0)
         dz_say(d,
                "one thread was busy all the time, and a request cost %.1f ms of CPU (threshold "
                "%d ms)",
@@ -67,7 +71,7 @@ static void explain_outside_blocked(dz_diagnosis *d, const dz_facts *f)
 
 void dz_explain_blocked(dz_diagnosis *d, const dz_facts *f, const dz_loop_facts *l)
 {
-    chart(d, l ? "delay" : "cpu");
+    chart(d, l || f->inside.known ? "delay" : "cpu");
     if (!l) {
         explain_outside_blocked(d, f);
         return;
@@ -142,6 +146,7 @@ void dz_explain_cores(dz_diagnosis *d, const dz_facts *f)
     if (f->demand.throttled >= THROTTLED)
         dz_say(d, "the container's CPU quota stopped it %.0f%% of the time",
                100 * f->demand.throttled);
+    dz_explain_inside(d, f);
 }
 
 void dz_explain_overloaded(dz_diagnosis *d, const dz_facts *f, const dz_loop_facts *l)
@@ -161,6 +166,7 @@ void dz_explain_overloaded(dz_diagnosis *d, const dz_facts *f, const dz_loop_fac
         if (dz_cpu_per_request_ms(f) > 0)
             dz_say(d, "a request costs %.2f ms of CPU, %.0f were answered a second",
                    dz_cpu_per_request_ms(f), f->load.rps);
+        dz_explain_inside(d, f);
         say_culprit(d, &f->native, "its CPU time");
         return;
     }
@@ -180,6 +186,20 @@ void dz_explain_overloaded(dz_diagnosis *d, const dz_facts *f, const dz_loop_fac
 void dz_explain_waiting(dz_diagnosis *d, const dz_facts *f, const dz_loop_facts *l)
 {
     chart(d, "inflight");
+    if (!l && f->inside.known) {
+        const dz_inside_facts *in = &f->inside;
+        dz_say(d,
+               "a request took %.0f ms on average (threshold %.0f ms), but its handler ran only "
+               "%.1f ms of it",
+               in->request_ms / in->requests, WAITING_MS, in->held_ms / in->requests);
+        for (size_t i = 0; i < in->route_count; i++)
+            if (in->routes[i].total_ms >= WAITING_MS)
+                dz_say(d, "%s: %.0f ms, %llu requests", in->routes[i].name, in->routes[i].total_ms,
+                       (unsigned long long)in->routes[i].count);
+        dz_say(d, "a message waited for the loop at most %.1f ms in nine of ten cases",
+               in->delay_p90_ms);
+        return;
+    }
     if (!l) {
         dz_say(d,
                "half of the requests took %.0f ms or more (threshold %.0f ms), yet its busiest "
@@ -227,5 +247,6 @@ void dz_explain_healthy(dz_diagnosis *d, const dz_facts *f, const dz_loop_facts 
                    "asked from outside %zu times, it answered within %.1f ms in nine of ten cases, "
                    "%.0f ms at worst",
                    f->probe.answered, f->probe.p90_ms, f->probe.max_ms);
+        dz_explain_inside(d, f);
     }
 }

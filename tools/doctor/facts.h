@@ -2,6 +2,7 @@
 #ifndef DZ_DOCTOR_FACTS_H
 #define DZ_DOCTOR_FACTS_H
 
+#include "inside.h"
 #include "outside.h"
 #include "probe.h"
 
@@ -27,6 +28,12 @@ typedef struct dz_route_facts {
     double sync_max_ms;
     double sync_deviation_ms;
     double share; /* of the loop's busy time */
+    /* Of a donmaz server only, whose sync_ms are CPU time. */
+    double held_ms;  /* mean time its handler ran; more than sync_ms: it blocked, or had no core */
+    double piece_ms; /* CPU time of the request that a moment of its work belongs to, on average */
+    double late_ms;  /* sync_ms in the second half */
+    double rescued;  /* share of the requests */
+    int klass;       /* 0: its handlers start on the loop */
 } dz_route_facts;
 
 enum { DZ_MAX_ROUTES = 8 };
@@ -93,6 +100,23 @@ typedef struct dz_probe_facts {
     double pending_ms; /* the last one had not been answered for so long when the load ended */
 } dz_probe_facts;
 
+/* What a donmaz server told of itself. */
+typedef struct dz_inside_facts {
+    bool known;
+    double seconds;
+    size_t loops;
+    unsigned worker, loop; /* the worst loop, which the next ones are about */
+    double delay_p50_ms, delay_p90_ms, delay_max_ms;
+    double stalls;           /* handlers that held it for DZ_EXPO_STALL_MS or more */
+    double stalled;          /* share of the time that those took */
+    double hung_ms;          /* it has not come back since; 0: it has */
+    double rescues, refused; /* all loops */
+    double requests, request_ms, held_ms, cpu_ms; /* all routes: number, and sums */
+    double in_flight;                             /* at most */
+    dz_route_facts routes[DZ_MAX_ROUTES];         /* by CPU time and time held, most first */
+    size_t route_count;
+} dz_inside_facts;
+
 enum { DZ_MAX_LOOPS = 64, DZ_MAX_PROCESSES = 64 };
 
 typedef struct dz_facts {
@@ -106,6 +130,7 @@ typedef struct dz_facts {
     size_t process_count;
     dz_load_facts load;
     dz_probe_facts probe;
+    dz_inside_facts inside; /* of a donmaz server */
     bool profiled;
     dz_culprit native; /* of a program that is not Node, when perf events could look */
 } dz_facts;
@@ -122,6 +147,9 @@ void dz_facts_process(dz_process_facts *out, const dz_out_series *series, uint64
 /* `others`: the part of a wait for a core that other programs are to blame for. */
 void dz_facts_probe(dz_probe_facts *out, const dz_probe_samples *samples, const dz_outside *outside,
                     double others, uint64_t from, uint64_t to);
+
+/* The names of its routes are borrowed from `seen`. */
+void dz_facts_inside(dz_inside_facts *out, const dz_inside_seen *seen, uint64_t from, uint64_t to);
 
 /* Who held the loop: from ticks of the profile in the loop's stalls (`stalled`), or of all its busy
  * time. Without a series: of a program that is not Node, all its threads. */

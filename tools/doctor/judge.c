@@ -193,7 +193,9 @@ void dz_judge(dz_diagnosis *d, const dz_facts *f)
     bool starved = cores && blocked && !blocked->hung && blocked->starved >= 0.4 &&
                    dz_cost_ms(blocked) < 3 * DZ_PIECE_MS;
     /* From outside a program that waits for cores looks as late as one that is blocked. */
-    starved |= cores && outside.blocked && f->probe.pending_ms < 1000;
+    starved |= cores && outside.blocked && !f->inside.known && f->probe.pending_ms < 1000;
+    const dz_route_facts *route = dz_inside_route(f);
+    starved |= cores && outside.blocked && route && dz_route_cost_ms(route) < 3 * DZ_PIECE_MS;
     find(d, DZ_VERDICT_CORES, starved);
     find(d, DZ_VERDICT_BLOCKED, blocked || outside.blocked);
     find(d, DZ_VERDICT_GARBAGE, garbage && !mostly_garbage);

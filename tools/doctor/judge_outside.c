@@ -67,6 +67,12 @@ dz_outside_view dz_look_outside(const dz_facts *f)
         v.memory |= dz_process_grows(&f->processes[i]);
     if (f->loop_count > 0) /* Node's loops tell better */
         return v;
+    if (f->inside.known) { /* and so do donmaz's */
+        v.blocked = dz_inside_blocked(f) != DZ_INSIDE_FREE;
+        v.waiting = !v.blocked && dz_inside_waiting(f);
+        v.overloaded = !v.blocked && !v.waiting && overloaded(f);
+        return v;
+    }
     v.blocked = blocked(f);
     v.overloaded = !v.blocked && overloaded(f);
     v.waiting = !v.blocked && !v.overloaded && waiting(f);

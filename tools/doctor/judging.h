@@ -46,8 +46,26 @@ typedef struct dz_outside_view {
 
 dz_outside_view dz_look_outside(const dz_facts *facts);
 
+/* What its own figures say against a donmaz server's loop. */
+typedef enum dz_inside_fault {
+    DZ_INSIDE_FREE,     /* nothing */
+    DZ_INSIDE_HUNG,     /* a handler never came back */
+    DZ_INSIDE_COMPUTES, /* a handler computes on the loop */
+    DZ_INSIDE_WAITS,    /* a handler waits in a call that stops the thread */
+} dz_inside_fault;
+
+dz_inside_fault dz_inside_blocked(const dz_facts *facts);
+bool dz_inside_waiting(const dz_facts *facts);
+
+/* The route that its loops work most for; NULL when that can't be told. */
+const dz_route_facts *dz_inside_route(const dz_facts *facts);
+
+/* CPU time of one of its requests, or of one in the second half if that is more. */
+double dz_route_cost_ms(const dz_route_facts *route);
+
 /* The evidence for each verdict; `loop` is the one it is about, NULL for what was judged from
  * outside. */
+void dz_explain_inside(dz_diagnosis *d, const dz_facts *facts); /* a donmaz server's own figures */
 void dz_explain_blocked(dz_diagnosis *d, const dz_facts *facts, const dz_loop_facts *loop);
 void dz_explain_memory(dz_diagnosis *d, const dz_facts *facts, const dz_loop_facts *loop);
 void dz_explain_garbage(dz_diagnosis *d, const dz_loop_facts *loop);

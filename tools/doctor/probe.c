@@ -1,10 +1,10 @@
 #include "probe.h"
 
+#include "node/admin.h"
 #include "target/procfs.h"
 
 #include <base/clock.h>
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -15,18 +15,12 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 enum { EVERY_MS = 50, REST_MS = 20 };
 
 struct dz_probe {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in ip4;
-        struct sockaddr_in6 ip6;
-        struct sockaddr_un local;
-    } address;
+    dz_port_address address;
     socklen_t address_len;
     pthread_t thread;
     bool running;
@@ -35,37 +29,6 @@ struct dz_probe {
 };
 
 static const dz_probe_samples none;
-
-static void set_address(dz_probe *p, const dz_port *port)
-{
-    in_port_t number = htons((uint16_t)port->port);
-    size_t len = strlen(port->address);
-    switch (port->kind) {
-    case DZ_PORT_TCP6:
-        p->address.ip6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = number};
-        if (inet_pton(AF_INET6, port->address, &p->address.ip6.sin6_addr) != 1 ||
-            strcmp(port->address, "::") == 0)
-            p->address.ip6.sin6_addr = in6addr_loopback;
-        p->address_len = sizeof p->address.ip6;
-        return;
-    case DZ_PORT_TCP4:
-        p->address.ip4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = number};
-        if (inet_pton(AF_INET, port->address, &p->address.ip4.sin_addr) != 1 ||
-            p->address.ip4.sin_addr.s_addr == htonl(INADDR_ANY))
-            p->address.ip4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        p->address_len = sizeof p->address.ip4;
-        return;
-    case DZ_PORT_UNIX:
-        p->address.local = (struct sockaddr_un){.sun_family = AF_UNIX};
-        if (len < sizeof p->address.local.sun_path)
-            memcpy(p->address.local.sun_path, port->address, len);
-        if (port->address[0] == '@')
-            p->address.local.sun_path[0] = '\0';
-        p->address_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len +
-                                     (port->address[0] == '@' ? 0 : 1));
-        return;
-    }
-}
 
 /* Time this thread was ready to run and had no core. */
 static uint64_t own_wait(void)
@@ -154,7 +117,7 @@ dz_probe *dz_probe_start(const dz_port *port)
     dz_probe *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
-    set_address(p, port);
+    p->address_len = dz_port_connect_address(port, &p->address);
     p->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     sigset_t all, before; /* signals are for the thread that runs the examination */
     sigfillset(&all);

@@ -156,6 +156,7 @@ static void put_series(FILE *out, const dz_doctor *d)
     }
     putc(']', out);
     put_probe(out, d);
+    dz_report_inside_series(out, d);
     putc('}', out);
 }
 
@@ -256,6 +257,7 @@ static void put_report(FILE *out, const dz_doctor *d)
     put_load(out, &f->load);
     put_prescription(out, d);
     put_culprit(out, g->loop ? &g->loop->culprit : &f->native);
+    dz_report_inside(out, d);
     fputs(",\"loops\":[", out);
     for (size_t i = 0; i < f->loop_count; i++) {
         if (i)

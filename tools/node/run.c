@@ -1,4 +1,6 @@
-#include "run.h"
+#include "running.h"
+
+#include "admin.h"
 
 #include "common/options.h"
 #include "common/terminal.h"
@@ -41,7 +43,7 @@ static void catch_signals(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
-static int fail(dz_run *run, int code, const char *format, const char *detail)
+int dz_run_fail(dz_run *run, int code, const char *format, const char *detail)
 {
     if (!run->problem[0]) {
 #pragma GCC diagnostic push
@@ -53,43 +55,7 @@ static int fail(dz_run *run, int code, const char *format, const char *detail)
     return code;
 }
 
-static bool is_inspector(const dz_run *run, const dz_port *port)
-{
-    char text[24];
-    snprintf(text, sizeof text, ":%u/", port->port);
-    for (size_t i = 0; i < run->node.feed.threads.count; i++) {
-        const dz_js_series *s = &run->node.feed.threads.at[i];
-        /* Its inspector opens before it says where: until then any port of its may be that. */
-        bool unsaid = run->options.command && run->options.inside.inspect && s->pid == port->pid &&
-                      !s->number && !s->url[0];
-        if (unsaid || strstr(s->url, text))
-            return true;
-    }
-    for (size_t i = 0; i < run->node.links.count; i++)
-        if (strstr(run->node.links.at[i].url, text))
-            return true;
-    return false;
-}
-
-/* The first port of its own, TCP before unix sockets. */
-static bool find_port(dz_run *run)
-{
-    dz_port all[16];
-    int n = dz_ports_find(&run->tree, all, 16);
-    if (run->node_ready) /* a process has announced itself before it opened any port */
-        dz_node_poll(&run->node, 0, -1);
-    run->port_count = 0;
-    run->port = NULL;
-    for (int i = 0; i < n; i++)
-        if (!is_inspector(run, &all[i]))
-            run->ports[run->port_count++] = all[i];
-    if (run->port_count > 0)
-        run->port = &run->ports[0];
-    return run->port != NULL;
-}
-
-/* One turn: waits for the next tick, takes what came, samples, looks whether the command lives. */
-static void turn(dz_run *run)
+void dz_run_turn(dz_run *run)
 {
     uint64_t due = run->started + (run->ticks + 1) * TICK_MS * DZ_MS, now = dz_now();
     if (now > due + DZ_SEC) { /* we were stopped or starved: no burst of ticks to make up for it */
@@ -134,139 +100,11 @@ static bool is_zombie(pid_t pid)
     return dz_procfs_each(path, count_one, &threads) == 0 && threads <= 1;
 }
 
-static bool target_gone(dz_run *run)
+bool dz_run_target_gone(dz_run *run)
 {
     if (run->options.command)
         return run->target.exited;
     return (kill(run->options.pid, 0) < 0 && errno == ESRCH) || is_zombie(run->options.pid);
-}
-
-/* A unix socket may be a server's own business, and `load` can't use it: TCP gets half a second to
- * appear beside it. */
-static bool suits(const dz_run *run, uint64_t *unix_since)
-{
-    if (run->port->kind != DZ_PORT_UNIX)
-        return true;
-    if (*unix_since == 0)
-        *unix_since = dz_now();
-    return !run->options.load && dz_now() - *unix_since > DZ_SEC / 2;
-}
-
-static int await_port(dz_run *run)
-{
-    uint64_t unix_since = 0;
-    uint64_t deadline = dz_now() + run->options.listen_timeout;
-    char how[96];
-    while (!stopping) {
-        turn(run);
-        if (target_gone(run)) {
-            dz_target_describe(&run->target, how, sizeof how);
-            run->early_exit = true;
-            return fail(run, DZ_EXIT_TARGET, "the command ended (%s) before it listened on a port",
-                        how);
-        }
-        if (run->ticks % 2 == 0 && find_port(run) && suits(run, &unix_since)) {
-            run->listened = dz_now();
-            return 0;
-        }
-        if (dz_now() > deadline && unix_since)
-            return fail(run, DZ_EXIT_TARGET,
-                        "it listens on the unix socket %s only: load it with --on-port and $SOCKET",
-                        run->port ? run->port->address : "");
-        if (dz_now() > deadline) {
-            snprintf(how, sizeof how, "%.0f", (double)run->options.listen_timeout / 1e9);
-            return fail(run, DZ_EXIT_TARGET,
-                        "the command did not listen on any port or unix socket within %s s", how);
-        }
-    }
-    run->interrupted = true;
-    return fail(run, DZ_EXIT_TARGET, "interrupted before the command listened%s", "");
-}
-
-/* The words of --load: split at spaces, quotes keep them; "/path" becomes the whole address. */
-static int split_words(char *text, char **words, size_t cap)
-{
-    size_t n = 0;
-    for (char *at = text; *at;) {
-        while (*at == ' ')
-            at++;
-        if (!*at)
-            break;
-        char quote = ' ';
-        if (*at == '\'' || *at == '"')
-            quote = *at++;
-        char *start = at;
-        while (*at && *at != quote)
-            at++;
-        if (*at)
-            *at++ = 0;
-        if (n == cap)
-            return DZ_E_TOO_LARGE;
-        words[n++] = start;
-    }
-    return (int)n;
-}
-
-static int start_own_load(dz_run *run, const dz_target_options *base)
-{
-    enum { WORDS = 60 };
-    char *words[WORDS + 8], exe[512], url[512], base_url[160], load[] = "load", json[] = "--json";
-    char *text = strdup(run->options.load);
-    if (!text)
-        return DZ_E_NOMEM;
-    ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    int n = split_words(text, words + 4, WORDS), rc = n < 0 ? n : 0;
-    if (len < 0)
-        rc = -errno;
-    if (rc == 0) {
-        exe[len] = 0;
-        bool six = run->port->kind == DZ_PORT_TCP6 && strcmp(run->port->address, "::") != 0;
-        snprintf(base_url, sizeof base_url, six ? "http://[::1]:%u" : "http://127.0.0.1:%u",
-                 run->port->port);
-        bool addressed = false;
-        for (int i = 4; i < n + 4; i++)
-            if (words[i][0] == '/' && !addressed) {
-                snprintf(url, sizeof url, "%s%s", base_url, words[i]);
-                words[i] = url;
-                addressed = true;
-            }
-        words[0] = exe;
-        words[1] = load;
-        words[2] = json;
-        snprintf(run->load_json, sizeof run->load_json, "%s/load.json", run->node.dir);
-        words[3] = run->load_json;
-        if (!addressed) {
-            snprintf(url, sizeof url, "%s/", base_url);
-            words[4 + n++] = url;
-        }
-        words[4 + n] = NULL;
-        dz_target_options o = *base;
-        o.argv = words;
-        rc = dz_target_start(&run->load, &o);
-    }
-    free(text);
-    return rc;
-}
-
-static int start_load(dz_run *run)
-{
-    char port[32], socket[128];
-    snprintf(port, sizeof port, "PORT=%u", run->port ? run->port->port : 0);
-    snprintf(socket, sizeof socket, "SOCKET=%s",
-             run->port && run->port->kind == DZ_PORT_UNIX ? run->port->address : "");
-    const char *env[] = {port, socket, NULL};
-    dz_target_options o = {.env = env, .out_to_stderr = true};
-    if (run->options.on_load)
-        run->options.on_load(run->options.arg, run);
-    if (run->options.load && !run->port)
-        return fail(run, DZ_EXIT_TARGET, "the process listens on no TCP port%s", "");
-    int rc = run->options.load      ? start_own_load(run, &o)
-             : run->options.on_port ? dz_target_start_shell(&run->load, run->options.on_port, &o)
-                                    : 0;
-    if (rc < 0)
-        return fail(run, DZ_EXIT_TARGET, "the load could not be started: %s", dz_strerror(rc));
-    run->load_from = dz_now();
-    return 0;
 }
 
 /* The load's own CPU, so that it is not taken for other programs'. */
@@ -298,8 +136,8 @@ static void watch(dz_run *run)
     uint64_t end = run->options.duration ? dz_now() + run->options.duration : UINT64_MAX;
     bool loaded = run->load.pid != 0;
     while (!stopping && dz_now() < end) {
-        turn(run);
-        if (target_gone(run)) {
+        dz_run_turn(run);
+        if (dz_run_target_gone(run)) {
             run->early_exit = true;
             break;
         }
@@ -307,7 +145,8 @@ static void watch(dz_run *run)
             break;
         if (loaded)
             watch_load(run, &load);
-        else if (run->options.command && !run->listened && run->ticks % SLOW == 0 && find_port(run))
+        else if (run->options.command && !run->listened && run->ticks % SLOW == 0 &&
+                 dz_run_find_port(run))
             end = start_over(run, end);
     }
     dz_tree_close(&load);
@@ -317,29 +156,43 @@ static void watch(dz_run *run)
         dz_target_stop(&run->load, SIGINT, GRACE_MS);
 }
 
+/* For eight. */
+static void environment(const dz_run *run, const char **out)
+{
+    size_t n = 0;
+    const char *const *node = run->node_ready ? dz_node_environment(&run->node) : NULL;
+    while (node && node[n] && n < 6) {
+        out[n] = node[n];
+        n++;
+    }
+    const char *admin = run->options.admin ? dz_admin_environment() : NULL;
+    if (admin)
+        out[n++] = admin;
+    out[n] = NULL;
+}
+
 static int begin(dz_run *run)
 {
     const dz_run_options *o = &run->options;
     if (o->node) {
         int rc = dz_node_open(&run->node, &o->inside);
         if (rc < 0)
-            return fail(run, DZ_EXIT_TARGET, "no temporary directory could be made: %s",
-                        dz_strerror(rc));
+            return dz_run_fail(run, DZ_EXIT_TARGET, "no temporary directory could be made: %s",
+                               dz_strerror(rc));
         run->node_ready = true;
     }
     if (!o->command) {
         dz_tree_init(&run->tree, o->pid);
         if (dz_tree_refresh(&run->tree) < 0)
-            return fail(run, DZ_EXIT_TARGET, "there is no such process%s", "");
+            return dz_run_fail(run, DZ_EXIT_TARGET, "there is no such process%s", "");
         const char *why = NULL;
         if (run->node_ready && dz_node_attach(&run->node, o->pid, &why) < 0 && why)
             fprintf(stderr, "%s: note: no look inside: %s\n", o->tool, why);
         return 0;
     }
-    dz_target_options t = {.argv = o->command,
-                           .env = run->node_ready ? dz_node_environment(&run->node) : NULL,
-                           .out_to_stderr = true,
-                           .hold = o->hold};
+    const char *env[8];
+    environment(run, env);
+    dz_target_options t = {.argv = o->command, .env = env, .out_to_stderr = true, .hold = o->hold};
     int rc = dz_target_start(&run->target, &t);
     if (rc == 0 && o->hold) {
         if (o->on_held)
@@ -350,7 +203,7 @@ static int begin(dz_run *run)
         char what[224];
         snprintf(what, sizeof what, "%.100s could not be started: %.100s", o->command[0],
                  dz_strerror(rc));
-        return fail(run, DZ_EXIT_TARGET, "%s", what);
+        return dz_run_fail(run, DZ_EXIT_TARGET, "%s", what);
     }
     dz_tree_init(&run->tree, run->target.pid);
     run->tree.from_start = true;
@@ -364,14 +217,13 @@ int dz_run_start(dz_run *run, const dz_run_options *options)
     catch_signals();
     run->started = dz_now();
     int rc = begin(run);
-    if (rc == 0 && (options->need_port || options->on_port || options->load)) {
-        if (options->command)
-            rc = await_port(run);
-        else if (find_port(run))
-            run->listened = dz_now();
-    }
+    bool needed = options->need_port || options->on_port || options->load;
+    if (rc == 0 && options->command && needed)
+        rc = dz_run_await_port(run);
+    else if (rc == 0 && !options->command && dz_run_find_port(run))
+        run->listened = dz_now();
     if (rc == 0)
-        rc = start_load(run);
+        rc = dz_run_start_load(run);
     if (rc == 0)
         watch(run);
     run->ended = dz_now();

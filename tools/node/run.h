@@ -21,6 +21,7 @@ typedef struct dz_run_options {
     uint64_t listen_timeout; /* ns */
     bool need_port;          /* wait for a listening port even without a load */
     bool node;               /* look inside Node processes */
+    bool admin;              /* have donmaz servers open their /metrics, and find them */
     bool hold;               /* stop before exec and call on_held */
     dz_node_options inside;
     void (*on_held)(void *arg, dz_run *run);
@@ -37,6 +38,8 @@ struct dz_run {
     dz_tree tree;
     dz_port ports[16];
     int port_count;
+    dz_port admin; /* a donmaz server's /metrics; with has_admin */
+    bool has_admin;
     const dz_port *port; /* the one the load goes to; NULL when none */
     uint64_t started, listened, load_from, load_to, ended; /* dz_now; 0: did not come to that */
     uint64_t ticks;
