@@ -196,17 +196,21 @@ class Doctor(unittest.TestCase):
                              "() => h.createServer((q, r) => r.end()).listen(0)); setImmediate(() =>"
                              " fs.writeFileSync('ports', two.map((s) => s.address().port).join(' "
                              "')));")
-        run = self.doctor("-o", "-", "--json", "out.json", *SHORT, "--", NODE, script)
-        with open(os.path.join(self.folder.name, "ports"), encoding="ascii") as f:
-            for port in f.read().split():
-                self.assertIn(port, run.stderr)
+        for _ in range(5):  # doctor may look between the two, when others take the core
+            run = self.doctor("-o", "-", "--json", "out.json", *SHORT, "--", NODE, script)
+            with open(os.path.join(self.folder.name, "ports"), encoding="ascii") as f:
+                ports = f.read().split()
+            if "; the first is taken" in run.stderr:
+                break
+        for port in ports:
+            self.assertIn(port, run.stderr)
         with open(os.path.join(self.folder.name, "out.json"), encoding="utf-8") as f:
             self.assertGreater(json.load(f)["load"]["requests"], 0)
 
     def test_a_unix_socket_is_loaded_by_on_port_with_socket_set(self):
         script = self.script("require('fs').rmSync('s.sock', { force: true }); require('http').createServer((q, r) => r.end()).listen('s.sock')")
         client = self.script("const http = require('http'), end = Date.now() + 1200; let n = 0;"
-                             "(function next() { if (Date.now() > end) process.exit(n > 50 ? 0 : 1);"
+                             "(function next() { if (n > 99 && Date.now() > end) process.exit(0);"
                              "http.get({ socketPath: process.env.SOCKET, path: '/' }, (r) => { n++;"
                              "r.resume(); r.on('end', next); }); })();", "client.js")
         report = self.report("--on-port", f"{NODE} {client}", "--", NODE, script)
