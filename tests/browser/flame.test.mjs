@@ -128,10 +128,10 @@ test('the flame graph page', async (t) => {
     let stacks = '';
     for (let i = 0; i < 1000; i++) for (let k = 0; k < 50; k++) stacks += `root;f${i};g${i}_${k};h${i}_${k} 3\n`;
     const page = await show(await flamePage('large', stacks));
-    await frame(page, 'f7').waitFor({ timeout: 60_000 });
+    await frame(page, 'f7').waitFor();
     assert.ok((await frames(page).count()) < 10_000);
     await frame(page, 'f7').click();
-    await frame(page, 'h7_3').waitFor({ timeout: 60_000 });
+    await frame(page, 'h7_3').waitFor();
     assert.deepEqual(page.complaints, []);
     await page.context().close();
   });

@@ -6,12 +6,12 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
-import { browser } from './page.mjs';
+import { browser, DEADLINE_MS } from './page.mjs';
 
 const server = path.resolve(process.argv[2]);
 
 async function until(condition, what) {
-  for (const end = Date.now() + 60_000; Date.now() < end; ) {
+  for (const end = Date.now() + DEADLINE_MS; Date.now() < end; ) {
     const value = await condition();
     if (value) return value;
     await new Promise((next) => setTimeout(next, 20));
@@ -38,6 +38,7 @@ async function start(t, ...options) {
 /** The page, with everything it complains about and every request it makes to somebody else. */
 async function open(instance, admin, options = {}) {
   const context = await instance.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  context.setDefaultTimeout(DEADLINE_MS);
   const page = await context.newPage();
   page.complaints = [];
   page.on('console', (message) => ['error', 'warning'].includes(message.type()) && page.complaints.push(message.text()));
@@ -69,12 +70,12 @@ test('the live page', async (t) => {
 
   await t.test('follows the requests without being loaded again', async () => {
     const total = async () => Number((await cells(row(page, 'Routes', 'GET /')))[4]);
-    assert.equal(await total(), 1);
+    await until(async () => (await total()) === 1, 'the first request on the page');
     for (let i = 0; i < 5; i++) assert.equal((await fetch(service)).status, 200);
     assert.equal((await fetch(`${service}/absent`)).status, 404);
     await until(async () => (await total()) === 6, 'six requests on the page');
     await until(async () => (await row(page, 'Routes', '(no route)').count()) === 1, 'the route of a 404');
-    assert.equal((await cells(row(page, 'Routes', '(no route)')))[5], '1');
+    await until(async () => (await cells(row(page, 'Routes', '(no route)')))[5] === '1', 'its status');
   });
 
   await t.test('shows rescues per route', async () => {
@@ -151,6 +152,6 @@ test('the live page of a cluster names each process', async (t) => {
   const page = await open(instance, admin);
   await until(async () => (await row(page, 'Processes', 'worker').count()) === 2, 'two workers');
   assert.equal(await row(page, 'Loops', 'worker 2, 0').count(), 1);
-  assert.equal((await cells(row(page, 'Routes', 'GET /')))[4], '1');
+  await until(async () => (await cells(row(page, 'Routes', 'GET /')))[4] === '1', 'the request on the page');
   assert.deepEqual(page.complaints, []);
 });

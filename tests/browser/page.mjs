@@ -1,9 +1,7 @@
 // What the page tests share: a browser, a page that notes everything it complains about, a temporary
 // folder, and the runner of `donmaz`.
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -12,6 +10,10 @@ import { promisify } from 'node:util';
 const { chromium } = await import(pathToFileURL(process.env.PLAYWRIGHT).href);
 
 export const run = promisify(execFile);
+
+/** For the browser's start and anything a page must come to show; far above what it takes, because the
+ * machine may be busy. */
+export const DEADLINE_MS = 90_000;
 
 export async function folder(t) {
   const name = await mkdtemp(path.join(tmpdir(), 'donmaz-page-'));
@@ -22,25 +24,17 @@ export async function folder(t) {
 export async function browser(t) {
   const instance = await chromium.launch({
     executablePath: process.env.CHROMIUM,
+    timeout: DEADLINE_MS,
     args: ['--no-sandbox', '--disable-gpu'], // as root in a container there is no sandbox to have
   });
   t.after(() => instance.close());
   return instance;
 }
 
-/** A port that nothing listens on right now, as text. */
-export async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  await once(server, 'close');
-  return String(port);
-}
-
 /** Opens a file with the network off; page.complaints holds console errors and requests made. */
 export async function open(instance, file, options = {}) {
   const context = await instance.newContext({ offline: true, acceptDownloads: true, viewport: { width: 1280, height: 900 }, ...options });
+  context.setDefaultTimeout(DEADLINE_MS);
   const page = await context.newPage();
   page.complaints = [];
   page.on('console', (message) => ['error', 'warning'].includes(message.type()) && page.complaints.push(message.text()));
