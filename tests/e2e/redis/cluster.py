@@ -11,20 +11,10 @@ import unittest
 
 import common
 import wire
-from common import bulk, stats
+from common import bulk, free_ports, stats
 
 KEYS = 40
 SLOTS = 16384
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
 
 
 def read_reply(file):

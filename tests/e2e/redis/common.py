@@ -2,6 +2,7 @@
 import json
 import os
 import queue
+import random
 import shutil
 import signal
 import socket
@@ -19,6 +20,24 @@ PROGRAM = "tests/e2e/redis/redis-test-server"
 
 def stats(connection):
     return json.loads(connection.get("/stats").body)
+
+
+def free_ports(count):
+    """Ports for a server that can't choose its own, and that may be started again at the same one.
+    Below those that the kernel gives to whoever asks for any, or one of them would soon be taken."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+        end = int(file.read().split()[0])
+    ports = []
+    for port in random.sample(range(end // 2, end), end - end // 2):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise AssertionError("no free ports")
 
 
 class Scripted:

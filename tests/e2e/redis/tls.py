@@ -10,7 +10,7 @@ import unittest
 
 import common
 import wire
-from common import stats
+from common import free_ports, stats
 
 
 def openssl(*args):
@@ -58,19 +58,13 @@ class Authority:
         return cert, key
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 class TlsRedis:
     """redis-server with a TLS port (and, for the tests' own commands, a unix socket)."""
 
     def __init__(self, authority, cert, key, clients="no", *more):
         self.folder = tempfile.TemporaryDirectory()
         self.path = os.path.join(self.folder.name, "sock")
-        self.port = free_port()
+        self.port = free_ports(1)[0]
         self.options = [
             "--port", "0", "--tls-port", str(self.port), "--unixsocket", self.path, "--save", "",
             "--dir", self.folder.name, "--bind", "127.0.0.1", "--tls-cert-file", cert,
@@ -286,7 +280,7 @@ class Tls(unittest.TestCase):
 
     def test_a_cluster(self):
         """The map has the nodes' TLS ports, and their addresses are what certificates must name."""
-        node_options = ("--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-port", str(free_port()))
+        node_options = ("--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-port", str(free_ports(1)[0]))
         cert, key = self.authority.sign("both", "DNS:localhost,IP:127.0.0.1")
         with TlsRedis(self.authority, cert, key, "no", *node_options) as redis:
             self.assertEqual(redis.command(b"CLUSTER", b"ADDSLOTSRANGE", b"0", b"16383"), b"+OK\r\n")
