@@ -147,7 +147,8 @@ class Faults(LoadTest):
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             port = int(child.stdout.readline())
-            run = subprocess.Popen(command("-j", "-c", 4, "-d", "2s", f"http://127.0.0.1:{port}/"),
+            run = subprocess.Popen(command("-j", "-c", 4, "-d", "10m", "-B", 50,
+                                           f"http://127.0.0.1:{port}/"),
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             self.assertEqual(child.stdout.readline(), "loaded\n")
             child.kill()
