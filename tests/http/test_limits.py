@@ -70,21 +70,14 @@ class Times(unittest.TestCase):
     """Short limits, and only lower bounds asserted: nothing here fails because a machine is slow."""
 
     def test_half_a_head_is_408_at_the_limit_though_bytes_dribble(self):
-        with wire.Server(PROGRAM, "--header-timeout", "300ms") as server, server.connect() as c:
-            c.send(b"GET / HTTP/1.1\r\n")
-            begin = time.monotonic()
-            c.socket.settimeout(0.02)
-            while not c.got:
-                try:
-                    c.got += c.socket.recv(4096)
-                except TimeoutError:
-                    c.socket.sendall(b"X")
-                self.assertLess(time.monotonic() - begin, wire.DEADLINE)
-            c.socket.settimeout(wire.DEADLINE)
-            self.assertGreater(time.monotonic() - begin, 0.15)
-            response = c.read_response()
-            self.assertEqual((response.status, response.get("Connection")), (408, "close"))
-            self.assertTrue(c.closed())
+        with wire.Server(PROGRAM, "--header-timeout", "1s") as server:
+            begin = time.monotonic()  # the limit runs from the connection's start
+            with server.connect() as c:
+                c.send(b"GET / HTTP/1.1\r\n")
+                response, _ = self.dribble(c)
+                self.assertGreaterEqual(time.monotonic() - begin, 1)
+                self.assertEqual((response.status, response.get("Connection")), (408, "close"))
+                self.assertTrue(c.closed())
 
     def test_each_request_has_a_header_timer_of_its_own(self):
         """Ten requests whose heads together take longer than the limit, each less."""
@@ -98,7 +91,7 @@ class Times(unittest.TestCase):
             self.assertEqual(c.read_response().status, 408)
 
     def test_a_slow_request_after_others_is_cut_too(self):
-        with wire.Server(PROGRAM, "--header-timeout", "300ms", "--idle-timeout", "1h") as server, \
+        with wire.Server(PROGRAM, "--header-timeout", "1s", "--idle-timeout", "1h") as server, \
                 server.connect() as c:
             self.assertEqual(c.get("/bytes/1").status, 200)
             c.send(b"GET / HT")
@@ -107,10 +100,10 @@ class Times(unittest.TestCase):
 
     def test_the_idle_timer_runs_between_requests_only(self):
         with wire.Server(PROGRAM, "--idle-timeout", "400ms") as server, server.connect() as c:
-            self.assertEqual(c.get("/sleep/900").body, b"slept")
             begin = time.monotonic()
+            self.assertEqual(c.get("/sleep/900").body, b"slept")
             self.assertTrue(c.closed())  # without a 408: nothing was asked
-            self.assertGreater(time.monotonic() - begin, 0.2)
+            self.assertGreaterEqual(time.monotonic() - begin, 0.9 + 0.4)
 
     def test_a_connection_that_sends_nothing_is_closed(self):
         with wire.Server(PROGRAM, "--header-timeout", "200ms") as server, server.connect() as c:
@@ -132,7 +125,9 @@ class Times(unittest.TestCase):
         begin, sent = time.monotonic(), 0
         while not c.got:
             try:
-                c.got += c.socket.recv(4096)
+                more = c.socket.recv(4096)
+                self.assertTrue(more, "closed without an answer")
+                c.got += more
             except TimeoutError:
                 c.socket.sendall(b"x")
                 sent += 1

@@ -28,6 +28,14 @@ def value(families, name, **labels):
 
 
 class Metrics(unittest.TestCase):
+    def scrape_until(self, service, name, expected, **labels):
+        """The first scrape with that value: a request is counted when its reply has been sent."""
+        def seen():
+            families = self.scrape(service)
+            known = any(name.startswith(family) for family in families)
+            return families if known and value(families, name, **labels) == expected else None
+        return wait_until(seen, f"{name}{labels} is {expected}")
+
     def scrape(self, service):
         text = service.metrics()
         if shutil.which("promtool"):
@@ -53,13 +61,12 @@ class Metrics(unittest.TestCase):
             for _ in range(5):
                 service.get("/")
             service.get("/absent")
-            families = self.scrape(service)
-            self.assertEqual(value(families, "donmaz_http_requests_total", method="GET", route="/",
-                                   status="200"), 5)
-            self.assertEqual(value(families, "donmaz_http_requests_total", route="(no route)",
-                                   status="404"), 1)
-            self.assertEqual(value(families, "donmaz_http_request_duration_seconds_count",
-                                   route="/"), 5)
+            self.scrape_until(service, "donmaz_http_requests_total", 5, method="GET", route="/",
+                              status="200")
+            self.scrape_until(service, "donmaz_http_requests_total", 1, route="(no route)",
+                              status="404")
+            families = self.scrape_until(service, "donmaz_http_request_duration_seconds_count", 5,
+                                         route="/")
             self.assertEqual(value(families, "donmaz_loop_delay_seconds", loop="0") >= 0, True)
             for name in ("process_cpu_seconds_total", "process_resident_memory_bytes",
                          "process_open_fds", "process_start_time_seconds",
@@ -103,9 +110,8 @@ class Metrics(unittest.TestCase):
             for _ in range(12):
                 self.assertEqual(service.get("/", port=port)[0], 200)
             for _ in range(4):  # whichever worker answers
-                families = self.scrape(service)
-                self.assertEqual(value(families, "donmaz_http_requests_total", route="/",
-                                       status="200"), 12)
+                families = self.scrape_until(service, "donmaz_http_requests_total", 12, route="/",
+                                             status="200")
                 for worker in ("1", "2", "3"):
                     self.assertEqual(value(families, "donmaz_worker_up", worker=worker), 1)
                     self.assertGreater(value(families, "process_resident_memory_bytes",
