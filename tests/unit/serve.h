@@ -13,6 +13,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -65,6 +67,14 @@ static inline void say(int fd, const char *text)
         text += n;
         left -= (size_t)n;
     }
+}
+
+/* Whether all that was said has arrived in the server's socket, read there or not. */
+static inline bool arrived(int fd)
+{
+    int left = 0; /* bytes that the peer's kernel has not acknowledged */
+    assert_int_equal(ioctl(fd, SIOCOUTQ, &left), 0);
+    return left == 0;
 }
 
 /* Reads one more byte at a time, so that pipelined replies are told apart. False: the end. */

@@ -133,7 +133,7 @@ static void a_reader_that_takes_nothing_is_cut_though_another_deadline_passed_fi
     atomic_store(&send_error, EAGAIN);
     /* A reply that is not taken, behind it a request whose body does not come. */
     say(fd, GET("/") "POST /length HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\n\r\n");
-    wait_until(open_connections(app) == 1);
+    assert_true(ended(fd));
     wait_until(open_connections(app) == 0);
     atomic_store(&send_error, 0);
     close(fd);
@@ -160,6 +160,24 @@ static void a_send_for_which_the_kernel_had_no_memory_is_tried_again(void **stat
     serve_end(app);
 }
 
+/* A connection on which `text` was answered with `status`. Anew, when on a slow machine the
+ * header's time had passed before all of it came. */
+static int connect_and_ask(unsigned port, const char *text, int status)
+{
+    for (;;) {
+        int fd = connect_to(port);
+        if (send(fd, text, strlen(text), MSG_NOSIGNAL) == (ssize_t)strlen(text)) {
+            reply got = hear(fd);
+            bool in_time = got.status == status;
+            assert_true(in_time || got.status == 0 || got.status == 408);
+            reply_free(&got);
+            if (in_time)
+                return fd;
+        }
+        close(fd);
+    }
+}
+
 static void a_connection_that_says_nothing_is_closed(void **state)
 {
     (void)state;
@@ -167,11 +185,8 @@ static void a_connection_that_says_nothing_is_closed(void **state)
     set(app, "header-timeout", "50ms");
     set(app, "idle-timeout", "50ms");
     unsigned port = serve(app);
-    int silent = connect_to(port), once = connect_to(port), half = connect_to(port);
-    say(once, GET("/"));
-    say(half, "GET / HTTP/1.1\r\n");
-    assert_reply(hear(once), 200, "hello");
-    assert_status(hear(half), 408);
+    int silent = connect_to(port), once = connect_and_ask(port, GET("/"), 200),
+        half = connect_and_ask(port, "GET / HTTP/1.1\r\n", 408);
     assert_true(ended(silent) && ended(once) && ended(half));
     close(silent);
     close(once);

@@ -5,6 +5,7 @@
 #include <donmaz/error.h>
 #include <donmaz/log.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -366,23 +367,26 @@ static void the_thread_is_tried_again_later(void **state)
 /* The system call that the writer sits in; false where the kernel does not say. */
 static bool writers_syscall(char *text, size_t size)
 {
-    char path[64];
-    for (int tid = getpid(); tid < getpid() + 5000; tid++) {
-        snprintf(path, sizeof path, "/proc/self/task/%d/comm", tid);
+    char path[300];
+    ssize_t n = -1;
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    for (const struct dirent *task; n < 0 && (task = readdir(tasks));) {
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
         char *comm = contents(path);
         bool is_writer = strcmp(comm, "dz-log\n") == 0;
         free(comm);
         if (!is_writer)
             continue;
-        snprintf(path, sizeof path, "/proc/self/task/%d/syscall", tid);
+        snprintf(path, sizeof path, "/proc/self/task/%s/syscall", task->d_name);
         int fd = open(path, O_RDONLY);
-        ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+        n = fd < 0 ? 0 : read(fd, text, size - 1);
         if (fd >= 0)
             close(fd);
-        text[n > 0 ? n : 0] = '\0';
-        return n > 0;
     }
-    return false;
+    closedir(tasks);
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0;
 }
 
 static void an_idle_writer_sleeps_without_a_timer(void **state)

@@ -76,12 +76,12 @@ static void note_rescue(dz_loop *loop, dz_fiber *fiber)
 typedef struct timed {
     dz_timer timer;
     rig_fiber fiber;
+    _Atomic bool posted; /* who set the timer has done waking the loop */
+    int quiet_ticks;
 } timed;
 
-static void on_time(dz_loop *loop, dz_timer *timer)
+static void start_it(dz_loop *loop, timed *it)
 {
-    timed *it = DZ_CONTAINER(timer, timed, timer);
-    dz_timer_unreserve(loop);
     dz_fiber *fiber = dz_fiber_new(loop);
     assert_non_null(fiber);
     fiber->entry = it->fiber.entry;
@@ -90,12 +90,24 @@ static void on_time(dz_loop *loop, dz_timer *timer)
     dz_fiber_ready(fiber);
 }
 
+static void on_time(dz_loop *loop, dz_timer *timer)
+{
+    timed *it = DZ_CONTAINER(timer, timed, timer);
+    /* A wake-up that came late is read in the tick after. */
+    if (!atomic_load(&it->posted) || it->quiet_ticks++ < 2) {
+        dz_timer_start(loop, timer, dz_now() + DZ_MS);
+        return;
+    }
+    dz_timer_unreserve(loop);
+    start_it(loop, it);
+}
+
 static void set_time(dz_loop *loop, void *arg)
 {
     timed *it = arg;
     assert_int_equal(dz_timer_reserve(loop), 0);
     dz_timer_init(&it->timer, on_time);
-    dz_timer_start(loop, &it->timer, dz_now() + 5 * DZ_MS);
+    dz_timer_start(loop, &it->timer, dz_now() + DZ_MS);
 }
 
 static void start_quietly(dz_runtime *runtime, timed *it, dz_fiber_fn *entry)
@@ -104,6 +116,7 @@ static void start_quietly(dz_runtime *runtime, timed *it, dz_fiber_fn *entry)
     atomic_store(&let_go, false);
     atomic_store(&was_rescued, false);
     rig_call_on(&runtime->loops[0], set_time, it);
+    atomic_store(&it->posted, true);
 }
 
 /* --- when --- */
@@ -205,20 +218,18 @@ static void a_long_rescue_after_is_kept_although_the_watchdog_parks_early(void *
     timed it;
     start_quietly(runtime, &it, compute_until_let_go);
     wait_until(atomic_load(&computing) == 1);
-    uint64_t begun = dz_now();
     rig_call_on(&runtime->loops[0], let_it_go, NULL);
-    assert_true(dz_now() - begun >= 400 * DZ_MS);
     wait_until(atomic_load(&it.fiber.done) == 1);
     assert_true(atomic_load(&was_rescued));
+    assert_true(atomic_load(&wall_ns) >= options.rescue_after_ns);
     rig_free(runtime);
 }
 
 static void set_time_late(dz_loop *loop, void *arg)
 {
     timed *it = arg;
-    usleep(300000); /* as if the thread got no core: in mid-tick, but in no handler */
-    assert_int_equal(dz_timer_reserve(loop), 0);
-    on_time(loop, &it->timer); /* its handler runs in this same tick */
+    usleep(300000);     /* as if the thread got no core: in mid-tick, but in no handler */
+    start_it(loop, it); /* its handler runs in this same tick */
 }
 
 static void a_tick_that_takes_long_before_its_handlers_does_not_hide_them(void **state)
@@ -470,6 +481,13 @@ static unsigned long switches(void)
     return sum;
 }
 
+static bool rests_for(unsigned ms)
+{
+    unsigned long before = switches();
+    usleep(ms * 1000);
+    return switches() == before;
+}
+
 static void an_idle_process_makes_no_wake_ups(void **state)
 {
     (void)state;
@@ -479,16 +497,9 @@ static void an_idle_process_makes_no_wake_ups(void **state)
     dz_runtime *runtime = rig_new(options);
     for (int i = 0; i < 3; i++) {
         wait_until(atomic_load(&runtime->watchdog_parked));
-        /* The switch into the park itself may still be on its way. */
-        unsigned long before = switches(), now;
-        usleep(20000);
-        for (uint64_t deadline = dz_now() + 10 * DZ_SEC; (now = switches()) != before;) {
-            assert_true(dz_now() < deadline);
-            before = now;
-            usleep(20000);
-        }
-        usleep(300000); /* three times what the watchdog waits before it parks */
-        assert_int_equal(switches(), before);
+        /* On a busy machine the switch into the park itself may be long in coming; what wakes up
+         * now and then never rests. */
+        wait_until(rests_for(300)); /* three times what the watchdog waits before it parks */
         assert_true(atomic_load(&runtime->watchdog_parked));
         /* And it comes back: rescue works after the rest as before. */
         timed it;
