@@ -2,6 +2,7 @@
  *
  *   GET  /sleep/:ms     parks that long, then "slept"
  *   GET  /compute/:ms   burns that much CPU, then "computed"
+ *   GET  /task/:ms      has a pool's worker burn it; "tasked"
  *   any  /status/:code  that status without a body
  *   GET  /bytes/:n      n bytes 'x' in one piece, with Content-Length
  *   GET  /stream/:n     n bytes 'x' streamed in pieces of 16 KB
@@ -19,6 +20,7 @@
 #include <time.h>
 
 static atomic_ulong handled;
+static dz_pool *pool;
 
 static unsigned long number(dz_request *req, const char *name)
 {
@@ -56,12 +58,40 @@ static uint64_t thread_cpu_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static void compute(dz_request *req, dz_response *res)
+static void burn(unsigned long ms)
 {
-    uint64_t until = thread_cpu_ms() + number(req, "ms");
+    uint64_t until = thread_cpu_ms() + ms;
     while (thread_cpu_ms() < until)
         ;
+}
+
+static void compute(dz_request *req, dz_response *res)
+{
+    burn(number(req, "ms"));
     dz_send_text(res, 200, "computed");
+}
+
+static int burn_task(dz_task *task, dz_buf *in, dz_buf *out)
+{
+    (void)task;
+    unsigned long ms;
+    memcpy(&ms, in->data, sizeof ms);
+    burn(ms);
+    return dz_buf_copy(out, DZ_LIT("tasked"));
+}
+
+static void run_task(dz_request *req, dz_response *res)
+{
+    dz_buf in, out;
+    unsigned long ms = number(req, "ms");
+    if (dz_buf_copy(&in, dz_slice_make((const char *)&ms, sizeof ms)) < 0)
+        return;
+    int rc = dz_pool_run(pool, "burn", &in, &out);
+    if (rc < 0)
+        dz_send_error(res, 503, rc);
+    else
+        dz_send_buf(res, 200, "text/plain", &out);
+    dz_buf_release(&in);
 }
 
 static void status(dz_request *req, dz_response *res)
@@ -134,10 +164,16 @@ static void read_pieces(dz_request *req, dz_response *res)
 int main(int argc, char **argv)
 {
     dz_app *app = dz_app_new();
+    dz_pool_options options;
+    dz_pool_options_init(&options);
+    pool = dz_pool_new(&options);
+    if (!pool || dz_pool_add_task(pool, "burn", burn_task) < 0)
+        return 1;
     dz_use(app, count);
     dz_get(app, "/requests", requests);
     dz_get(app, "/sleep/:ms", sleep_ms);
     dz_get(app, "/compute/:ms", compute);
+    dz_get(app, "/task/:ms", run_task);
     dz_all(app, "/status/:code", status);
     dz_get(app, "/bytes/:n", bytes);
     dz_get(app, "/stream/:n", stream);
@@ -145,5 +181,7 @@ int main(int argc, char **argv)
     dz_get(app, "/split", split);
     dz_post(app, "/unread", unread);
     dz_post(app, "/read/:size", read_pieces);
-    return dz_run(app, argc, argv);
+    int code = dz_run(app, argc, argv);
+    dz_pool_free(pool);
+    return code;
 }

@@ -65,6 +65,25 @@ class Refused(unittest.TestCase):
             self.refused(b"POST / HTTP/1.1\r\n" + HOST + fields + b"\r\n0\r\n\r\n", 400)
         self.refused(b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400)
 
+    def test_no_handler_runs_for_what_is_refused(self):
+        fields = [b"Content-Length: 18446744073709551615", b"Content-Length: +5",
+                  b"Content-Length: 5,6", b"Content-Length: 5\r\nContent-Length: 6",
+                  b"Content-Length: 5\r\nTransfer-Encoding: chunked", b"X: a\rY: b", b"X : y"]
+        with wire.Server("tests/http/http-test-server") as server:
+            for field in fields:
+                data = head(b"POST /read/10 HTTP/1.1", field) + b"hello"
+                for pieces in [(data,), *wire.split_everywhere(data)]:
+                    with self.subTest(field=field), server.connect() as c:
+                        try:
+                            c.send(*pieces)
+                        except (BrokenPipeError, ConnectionResetError):
+                            pass  # refused before its last byte
+                        self.assertEqual(c.read_response().status, 400)
+            with server.connect() as c:
+                self.assertEqual(c.get("/requests").body, b"0")
+                self.assertEqual(c.request(post("/read/10", b"hello")).status, 200)
+                self.assertEqual(c.get("/requests").body, b"1")
+
     def test_what_is_not_implemented_is_501_or_505(self):
         self.refused(head(b"POST / HTTP/1.1", b"Transfer-Encoding: gzip, chunked"), 501)
         self.refused(head(b"GET / HTTP/2.0"), 505)

@@ -31,6 +31,12 @@ class Order(unittest.TestCase):
         for _ in range(6):
             self.in_order(SERVER, "/compute/40", b"computed")
 
+    def test_a_handler_that_waits_for_a_pools_task_is_not_overtaken(self):
+        self.in_order(SERVER, "/task/50", b"tasked")
+        with SERVER.connect() as c:  # as the case has it
+            c.send(get("/task/200") + get("/bytes/4"))
+            self.assertEqual([c.read_response().body for _ in range(2)], [b"tasked", b"xxxx"])
+
     def test_without_rescue_too(self):
         with wire.Server(PROGRAM, "--rescue-after", "0") as server:
             self.in_order(server, "/compute/40", b"computed")
