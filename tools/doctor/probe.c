@@ -41,14 +41,14 @@ static uint64_t own_wait(void)
     return waited;
 }
 
-/* Waits for `events`; false when the probe is to end. */
+/* Waits for `events` or the connection's end; false when the probe is to end before. */
 static bool await(const dz_probe *p, int fd, short events)
 {
     struct pollfd fds[2] = {{.fd = p->stop, .events = POLLIN}, {.fd = fd, .events = events}};
     while (poll(fds, 2, -1) < 0)
         if (errno != EINTR)
             return false;
-    return fds[0].revents == 0;
+    return fds[1].revents != 0;
 }
 
 static void rest(const dz_probe *p, uint64_t until)
@@ -78,25 +78,37 @@ static void keep(dz_probe *p, const dz_probe_sample *sample)
     p->samples.at[p->samples.count++] = *sample;
 }
 
-/* A connection that is refused or cut tells nothing about the loop and is left out. */
-static void ask(dz_probe *p)
+typedef enum outcome { ANSWERED, CUT, OPEN } outcome;
+
+static outcome put_question(const dz_probe *p, int fd)
 {
     static const char line[] = "donmaz-doctor-probe\r\n\r\n";
     char answer[512];
+    if (connect(fd, &p->address.any, p->address_len) < 0 && errno != EINPROGRESS)
+        return CUT;
+    if (!await(p, fd, POLLOUT))
+        return OPEN;
+    if (send(fd, line, sizeof line - 1, MSG_NOSIGNAL) != sizeof line - 1)
+        return CUT;
+    if (!await(p, fd, POLLIN))
+        return OPEN;
+    return recv(fd, answer, sizeof answer, 0) > 0 ? ANSWERED : CUT;
+}
+
+/* A connection that is refused or cut tells nothing about the loop and is left out. */
+static void ask(dz_probe *p)
+{
     int fd = socket(p->address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return;
     uint64_t waited = own_wait();
     dz_probe_sample s = {.sent = dz_now()};
-    bool made = connect(fd, &p->address.any, p->address_len) == 0;
-    bool answered = (made || errno == EINPROGRESS) && await(p, fd, POLLOUT) &&
-                    send(fd, line, sizeof line - 1, MSG_NOSIGNAL) == sizeof line - 1 &&
-                    await(p, fd, POLLIN);
+    outcome came = put_question(p, fd);
     s.until = dz_now();
     s.waited = own_wait() - waited;
-    if (answered && recv(fd, answer, sizeof answer, 0) > 0)
+    if (came == ANSWERED)
         s.answered = s.until;
-    if (s.answered || stopped(p))
+    if (came != CUT)
         keep(p, &s);
     close(fd);
 }
