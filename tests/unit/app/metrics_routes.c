@@ -100,6 +100,12 @@ static void every_route_is_named_by_its_method_and_pattern(void **state)
         assert_int_equal(times_shown(line), 1);
     }
     assert_int_equal(times_shown("donmaz_http_requests_total"), 0); /* no status was seen */
+    const dz_route *users = DZ_CONTAINER(app->core->routes.next, dz_route, link);
+    dz_meter_note(app->core->meter, 0, users->index, 201, 1);
+    dz_meter_note(app->core->meter, 1, users->index, 201, 1);
+    assert_int_equal(times_shown("\ndonmaz_http_request_duration_seconds_count{method=\"POST\","
+                                 "route=\"/users/:id\"} 2\n"),
+                     1);
 }
 
 static void a_status_is_shown_from_when_it_was_seen_and_once(void **state)

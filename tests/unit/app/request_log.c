@@ -146,12 +146,13 @@ static void an_id_of_128_bytes_is_taken_and_one_of_129_not(void **state)
 static void what_could_forge_a_log_line_or_a_header_is_not_taken(void **state)
 {
     (void)state;
-    for (int c = 1; c < 256; c++) {
-        char text[4] = {'a', (char)c, 'b', '\0'};
+    for (int c = 0; c < 256; c++) {
+        char text[3] = {'a', (char)c, 'b'};
         bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                    strchr("-_.:/+=@", c);
+                    (c && strchr("-_.:/+=@", c));
         forget_request(1);
-        send_header("X-Request-Id", text);
+        send_header("X-Request-Id", "");
+        headers[0].value = dz_slice_make(text, sizeof text);
         dz_slice id = dz_req_id(&req);
         if ((id.len == 3 && memcmp(id.ptr, text, 3) == 0) != fine)
             fail_msg("byte %d", c);
