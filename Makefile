@@ -54,8 +54,9 @@ stress-flame: deps build
 fuzz: deps
 	scripts/fuzz
 
+# Fails when one of its targets is missed.
 bench: deps build
-	bench/run $(BUILD)
+	bench/run $(BUILD) --check
 
 # How exact donmaz load is, and what a request costs it. On a machine nobody else uses.
 bench-load-accuracy: deps build
