@@ -134,7 +134,8 @@ typedef struct dz_call {
     dz_slice id;             /* empty: not asked for yet */
     dz_slice bound;          /* members of its log lines, by dz_log_bind */
     dz_slice child;          /* its id and those, as members; empty: not made yet */
-    bool rescued;
+    bool rescued, kept;
+    dz_slice method, url; /* for the request log, once kept */
     dz_route_match match;
 } dz_call;
 
@@ -187,6 +188,10 @@ void dz_core_flush_log(const dz_core *core, unsigned timeout_ms);
 void dz_core_request_ended(void *context, dz_request *req);
 void dz_core_request_refused(void *context, int status);
 /* Begins the ids of this process. */
+/* Copies what the request log will say of the head. The log's line is written when the response is,
+ * and by then the connection has used the head's memory for what came after it. To be called when
+ * the handler is done. */
+void dz_core_keep_head(dz_core *core, dz_request *req);
 void dz_core_start_ids(dz_core *core);
 
 /* metrics.c: makes the app's registry, whose text has all that is measured of it. DZ_E_NOMEM. */

@@ -63,6 +63,7 @@ static void done(dz_loop *loop, dz_fiber *fiber)
                        fiber->used_ns);
     if (call->counted)
         dz_shed_leave(req, fiber);
+    dz_core_keep_head(core, req);
     req->fiber = NULL;
     dz_fiber_free(fiber);
     dz_http_finish(req);

@@ -137,18 +137,57 @@ void dz_log_req_write(dz_request *req, int level, const char *msg, const dz_fiel
 
 /* --- the end --- */
 
+/* The target as the log shows it. Path and query need not lie together: "http://host?q" has no path
+ * of its own. */
+static dz_slice copy_url(dz_request *req, bool with_query)
+{
+    dz_slice path = req->head.path, query = req->head.query;
+    bool more = with_query && query.ptr;
+    size_t len = path.len + (more ? 1 + query.len : 0);
+    char *text = dz_arena_alloc(&req->arena, len + 1);
+    if (!text)
+        return (dz_slice){0};
+    if (path.len > 0)
+        memcpy(text, path.ptr, path.len);
+    if (more) {
+        text[path.len] = '?';
+        memcpy(text + path.len + 1, query.ptr, query.len);
+    }
+    return dz_slice_make(text, len);
+}
+
+static dz_slice copy_text(dz_request *req, dz_slice text)
+{
+    const char *copy = dz_arena_strndup(&req->arena, text.ptr, text.len);
+    return copy ? dz_slice_make(copy, text.len) : DZ_LIT("-");
+}
+
+static bool is_logged(const dz_core *core)
+{
+    return core->settings.request_log && dz_log_enabled(core->logger, DZ_LOG_INFO);
+}
+
+void dz_core_keep_head(dz_core *core, dz_request *req)
+{
+    dz_call *call = dz_call_of(req);
+    if (call->kept || !is_logged(core))
+        return;
+    call->kept = true;
+    call->id = copy_text(req, dz_req_id(req));
+    call->method = copy_text(req, req->head.method_text);
+    call->url = copy_url(req, core->settings.log_query);
+}
+
 static void log_request(dz_core *core, dz_request *req, dz_call *call, int status, bool aborted,
                         uint64_t ns)
 {
     const char *pattern = call->matched->pattern;
     dz_loop_meter *loop = &core->meter->by_loop[req->loop->index];
-    dz_slice url = req->head.path;
-    if (core->settings.log_query && req->head.query.ptr)
-        url.len = (size_t)(req->head.query.ptr + req->head.query.len - url.ptr);
+    dz_core_keep_head(core, req);
     dz_log_request(core->logger, &(dz_log_request_info){
-                                     .id = dz_req_id(req),
-                                     .method = req->head.method_text,
-                                     .url = url,
+                                     .id = call->id,
+                                     .method = call->method,
+                                     .url = call->url,
                                      .route = dz_slice_of(pattern),
                                      .status = (uint16_t)status,
                                      .rescued = call->rescued,
@@ -173,7 +212,7 @@ void dz_core_request_ended(void *context, dz_request *req)
     if (aborted)
         dz_histogram_bump(&loop->aborted, 1);
     dz_meter_note(core->meter, req->loop->index, call->matched->index, status, ns);
-    if (core->settings.request_log && dz_log_enabled(core->logger, DZ_LOG_INFO))
+    if (is_logged(core))
         log_request(core, req, call, status, aborted, ns);
 }
 

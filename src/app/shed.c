@@ -63,6 +63,7 @@ static void answer_here(dz_request *req)
     dz_res_header(res, "Retry-After", core->shed->retry_after);
     res->status = 503;
     res->content_type = dz_slice_of(type);
+    dz_core_keep_head(core, req);
     dz_http_answer(req, &body);
 }
 
