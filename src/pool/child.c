@@ -73,12 +73,45 @@ ssize_t dz_packet_receive(int socket, void *bytes, size_t cap, int *fds, size_t 
     return n;
 }
 
+static int send_with_bytes(int socket, const dz_packet *packet, dz_slice bytes)
+{
+    struct iovec parts[] = {{(void *)(uintptr_t)packet, sizeof *packet},
+                            {(void *)(uintptr_t)bytes.ptr, bytes.len}};
+    return send_parts(socket, parts, 2, -1) < 0 ? DZ_E_CLOSED : 0;
+}
+
+int dz_packet_send_buf(int socket, dz_packet packet, const dz_buf *buf)
+{
+    packet.length = buf->len;
+    if (buf->len <= DZ_PACKET_INLINE)
+        return send_with_bytes(socket, &packet, dz_buf_slice(buf));
+    dz_buf copy = {0};
+    int fd = dz_shared_fd(buf), rc = 0;
+    if (fd < 0) {
+        rc = dz_shared_copy(&copy, dz_buf_slice(buf));
+        fd = dz_shared_fd(&copy);
+    }
+    if (rc == 0)
+        rc = dz_packet_send(socket, &packet, sizeof packet, fd) < 0 ? DZ_E_CLOSED : 0;
+    dz_buf_release(&copy);
+    return rc;
+}
+
+int dz_packet_take_buf(const dz_full_packet *full, size_t size, int fd, dz_buf *buf)
+{
+    *buf = (dz_buf){0};
+    uint64_t length = full->packet.length;
+    if (fd >= 0)
+        return dz_shared_adopt(buf, fd, length);
+    if (size - sizeof full->packet != length)
+        return DZ_E_PROTOCOL;
+    return length > 0 ? dz_buf_copy(buf, dz_slice_make(full->bytes, (size_t)length)) : 0;
+}
+
 int dz_child_post(dz_task *task, dz_slice message)
 {
-    dz_packet packet = {.kind = DZ_PACKET_MESSAGE, .length = message.len};
-    struct iovec parts[] = {{&packet, sizeof packet},
-                            {(void *)(uintptr_t)message.ptr, message.len}};
-    return send_parts(task->channel, parts, 2, -1) < 0 ? DZ_E_CLOSED : 0;
+    const dz_packet packet = {.kind = DZ_PACKET_MESSAGE, .length = message.len};
+    return send_with_bytes(task->channel, &packet, message);
 }
 
 /* Resident memory of this process. */
@@ -96,37 +129,35 @@ static uint64_t memory_held(void)
     return second ? strtoull(second + 1, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-static void run_task(int socket, const dz_packet *packet, int fd)
+/* `size`: of the packet with what follows it. */
+static void run_task(int socket, const dz_full_packet *full, size_t size, int fd)
 {
+    const dz_packet *packet = &full->packet;
     dz_task task = {.channel = socket, .fn = packet->fn};
     dz_packet done = {.kind = DZ_PACKET_DONE};
-    done.result = fd >= 0 ? dz_shared_adopt(&task.in, fd, packet->length) : 0;
+    done.result = dz_packet_take_buf(full, size, fd, &task.in);
     if (done.result == 0)
         done.result = dz_task_call(&task);
-    dz_buf shared = {0};
-    int out = -1;
-    if (task.out.len > 0 && (out = dz_shared_fd(&task.out)) < 0) {
-        int rc = dz_shared_copy(&shared, dz_buf_slice(&task.out));
-        if (rc < 0)
-            done.result = rc;
-        else
-            out = dz_shared_fd(&shared);
-    }
-    done.length = out >= 0 ? task.out.len : 0;
     done.memory = packet->memory ? memory_held() : 0;
-    if (dz_packet_send(socket, &done, sizeof done, out) < 0)
-        _exit(1);
-    dz_buf_release(&shared);
+    int rc = dz_packet_send_buf(socket, done, &task.out);
     dz_buf_release(&task.out);
+    if (rc == DZ_E_CLOSED)
+        _exit(1);
+    if (rc == 0)
+        return;
+    done.result = rc; /* its output could not be sent */
+    if (dz_packet_send_buf(socket, done, &task.out) < 0)
+        _exit(1);
 }
 
 _Noreturn void dz_child_main(int socket)
 {
+    static dz_full_packet full;
     for (;;) {
-        dz_packet packet;
         int fd;
-        if (dz_packet_receive(socket, &packet, sizeof packet, &fd, 1) != sizeof packet)
+        ssize_t n = dz_packet_receive(socket, &full, sizeof full, &fd, 1);
+        if (n < (ssize_t)sizeof full.packet)
             _exit(0); /* the parent has no more for us */
-        run_task(socket, &packet, fd);
+        run_task(socket, &full, (size_t)n, fd);
     }
 }

@@ -4,8 +4,6 @@
 
 /* What a running task tells its owner. */
 
-enum { MESSAGE_MAX = 32 << 10 };
-
 typedef struct dz_message {
     dz_list link;
     dz_buf bytes;
@@ -75,7 +73,7 @@ int dz_task_deliver(dz_task *task, dz_buf *bytes)
 
 int dz_task_post(dz_task *task, dz_slice message)
 {
-    if (message.len > MESSAGE_MAX)
+    if (message.len > DZ_PACKET_INLINE)
         return DZ_E_TOO_LARGE;
     if (task->channel >= 0)
         return dz_child_post(task, message);

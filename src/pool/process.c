@@ -9,17 +9,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 5, MESSAGE_ROOM = 33 << 10, SLOWEST_RESTART_MS = 1000 };
-
-typedef struct reply_packet {
-    dz_packet packet;
-    char bytes[MESSAGE_ROOM];
-} reply_packet;
+enum { LOOK_MS = 5, SLOWEST_RESTART_MS = 1000 };
 
 struct dz_child {
     int socket, pidfd;
     unsigned tasks;
-    reply_packet reply;
+    dz_full_packet reply;
 };
 
 static int new_child(const dz_pool *pool, dz_child **out)
@@ -61,31 +56,19 @@ void dz_child_end(dz_child *child)
     retire_child(child);
 }
 
-/* Hands the input over; what has no descriptor is copied, here and not on the loop. */
+/* Hands the input over; what has to be copied is copied here and not on the loop. */
 static int send_task(const dz_child *child, dz_task *task)
 {
-    dz_buf copy = {0};
-    int fd = -1, rc = 0;
-    if (task->in.len > 0 && (fd = dz_shared_fd(&task->in)) < 0) {
-        rc = dz_shared_copy(&copy, dz_buf_slice(&task->in));
-        if (rc == 0)
-            fd = dz_shared_fd(&copy);
-    }
-    if (rc == 0) {
-        const dz_packet packet = {.kind = DZ_PACKET_TASK,
-                                  .fn = task->fn,
-                                  .length = fd >= 0 ? task->in.len : 0,
-                                  .memory = task->pool->options.recycle_memory};
-        rc = dz_packet_send(child->socket, &packet, sizeof packet, fd) < 0 ? DZ_E_CRASHED : 0;
-    }
-    dz_buf_release(&copy);
-    return rc;
+    const dz_packet packet = {
+        .kind = DZ_PACKET_TASK, .fn = task->fn, .memory = task->pool->options.recycle_memory};
+    int rc = dz_packet_send_buf(child->socket, packet, &task->in);
+    return rc == DZ_E_CLOSED ? DZ_E_CRASHED : rc;
 }
 
-static void deliver(dz_task *task, const reply_packet *reply)
+static void deliver(dz_task *task, const dz_full_packet *reply, size_t size)
 {
     dz_buf bytes;
-    if (dz_buf_copy(&bytes, dz_slice_make(reply->bytes, reply->packet.length)) == 0)
+    if (dz_packet_take_buf(reply, size, -1, &bytes) == 0)
         (void)dz_task_deliver(task, &bytes); /* a full channel drops it, as with threads */
     dz_buf_release(&bytes);
 }
@@ -93,19 +76,19 @@ static void deliver(dz_task *task, const reply_packet *reply)
 /* Listens until the task is done: its result, or why the child must go. */
 static int listen_to(dz_child *child, dz_task *task, bool *fit)
 {
-    const reply_packet *reply = &child->reply;
+    const dz_full_packet *reply = &child->reply;
     *fit = false;
     for (;;) {
-        int fd, rc;
+        int fd;
         ssize_t n = dz_packet_receive(child->socket, &child->reply, sizeof child->reply, &fd, 1);
         if (n < (ssize_t)sizeof reply->packet)
             return DZ_E_CRASHED;
-        size_t extra = (size_t)n - sizeof reply->packet;
-        if (reply->packet.kind == DZ_PACKET_MESSAGE && fd < 0 && extra == reply->packet.length) {
-            deliver(task, reply);
+        if (reply->packet.kind == DZ_PACKET_MESSAGE && fd < 0) {
+            deliver(task, reply, (size_t)n);
             continue;
         }
-        if (fd >= 0 && (rc = dz_shared_adopt(&task->out, fd, reply->packet.length)) < 0)
+        int rc = dz_packet_take_buf(reply, (size_t)n, fd, &task->out);
+        if (rc < 0)
             return rc;
         if (reply->packet.kind != DZ_PACKET_DONE)
             return DZ_E_CRASHED;

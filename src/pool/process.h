@@ -53,8 +53,12 @@ typedef enum dz_packet_kind {
     DZ_PACKET_DONE
 } dz_packet_kind;
 
-/* What both sides say; a descriptor of shared memory comes along when length > 0 (a message's bytes
- * follow the packet instead). */
+/* Up to so many bytes follow their packet: copying them costs less than mapping memory on both
+ * sides and unmapping it, which waits for whatever else is unmapped in the process. */
+enum { DZ_PACKET_INLINE = 32 << 10 };
+
+/* What both sides say. Bytes of input and output come as a descriptor of shared memory, those of a
+ * message and few ones behind the packet. */
 typedef struct dz_packet {
     int32_t kind;
     int32_t result;
@@ -64,8 +68,21 @@ typedef struct dz_packet {
         memory; /* bytes that the child holds, if the task's packet asked by not being 0 here */
 } dz_packet;
 
+typedef struct dz_full_packet {
+    dz_packet packet;
+    char bytes[DZ_PACKET_INLINE];
+} dz_full_packet;
+
 /* Serves one parent until its socket closes. */
 _Noreturn void dz_child_main(int socket);
+
+/* Sends packet.length bytes of `buf` behind the packet, as a descriptor, or first copied into
+ * shared memory. DZ_E_NOMEM or -errno: not sent. DZ_E_CLOSED. */
+int dz_packet_send_buf(int socket, dz_packet packet, const dz_buf *buf);
+
+/* The bytes that came with a packet of `size` bytes in all; takes over fd (-1: none). DZ_E_NOMEM,
+ * DZ_E_PROTOCOL. */
+int dz_packet_take_buf(const dz_full_packet *full, size_t size, int fd, dz_buf *buf);
 
 /* Sends a packet with a descriptor (or -1) and receives one; *fd is -1 when none came. Bytes
  * received, 0 at the end, or -errno. */

@@ -8,16 +8,30 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { UNMAP_STEP = 1 << 20 };
+
 typedef struct shared_block {
     dz_block block;
     size_t size;
     int fd;
 } shared_block;
 
+/* As long as memory is unmapped, no other thread of the process can map, unmap or grow any: a loop
+ * would wait for all of a catalogue's pages. */
+static void unmap_in_steps(char *memory, size_t size)
+{
+    while (size > 0) {
+        size_t step = size < UNMAP_STEP ? size : UNMAP_STEP;
+        munmap(memory, step);
+        memory += step;
+        size -= step;
+    }
+}
+
 static void release_shared(dz_block *block)
 {
     shared_block *shared = (shared_block *)block;
-    munmap(block->memory, shared->size);
+    unmap_in_steps(block->memory, shared->size);
     close(shared->fd);
     free(shared);
 }

@@ -46,6 +46,18 @@ static int task_shared_out(dz_task *task, dz_buf *in, dz_buf *out)
     return rc < 0 ? rc : dz_buf_append(out, dz_buf_slice(in));
 }
 
+static int task_copy(dz_task *task, dz_buf *in, dz_buf *out)
+{
+    (void)task;
+    return dz_buf_copy(out, dz_buf_slice(in));
+}
+
+static int task_give_back(dz_task *task, dz_buf *in, dz_buf *out)
+{
+    (void)task;
+    return dz_buf_transfer(out, in);
+}
+
 static int task_error(dz_task *task, dz_buf *in, dz_buf *out)
 {
     (void)task;
@@ -118,18 +130,19 @@ static void open_pool(dz_pool_options options)
     memset(shared, 0, sizeof *shared);
     pool = dz_pool_new(&options);
     assert_non_null(pool);
-    assert_int_equal(dz_pool_add_task(pool, "upper", task_upper), 0);
-    assert_int_equal(dz_pool_add_task(pool, "shared", task_shared_out), 0);
-    assert_int_equal(dz_pool_add_task(pool, "error", task_error), 0);
-    assert_int_equal(dz_pool_add_task(pool, "gate", task_gate), 0);
-    assert_int_equal(dz_pool_add_task(pool, "messages", task_messages), 0);
-    assert_int_equal(dz_pool_add_task(pool, "count", task_count), 0);
-    assert_int_equal(dz_pool_add_task(pool, "stamp", task_stamp), 0);
+    static const struct {
+        const char *name;
+        dz_task_fn *fn;
+    } tasks[] = {{"upper", task_upper},         {"shared", task_shared_out}, {"copy", task_copy},
+                 {"give back", task_give_back}, {"error", task_error},       {"gate", task_gate},
+                 {"messages", task_messages},   {"count", task_count},       {"stamp", task_stamp}};
+    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++)
+        assert_int_equal(dz_pool_add_task(pool, tasks[i].name, tasks[i].fn), 0);
     assert_int_equal(dz_pool_add_task(pool, "count", task_count), DZ_E_EXISTS);
     start_loop();
 }
 
-static void close_pool(void)
+static inline void close_pool(void)
 {
     dz_pool_close(pool, 30 * DZ_SEC);
     stop_loop();

@@ -13,6 +13,49 @@ static void buffers_change_owners_both_ways(void **state)
     close_pool();
 }
 
+/* Few bytes are sent along with a process's task, many as shared memory. */
+static const size_t lengths[] = {1, 4096, (32 << 10) - 1, 32 << 10, (32 << 10) + 1, 3 << 20};
+
+typedef struct trip {
+    const char *task;
+    size_t length;
+    bool shared;
+    int result;
+    bool right;
+} trip;
+
+static void make_trip(void *arg)
+{
+    trip *self = arg;
+    dz_buf in, out;
+    self->result =
+        self->shared ? dz_buf_alloc_shared(&in, self->length) : dz_buf_alloc(&in, self->length);
+    if (self->result < 0)
+        return;
+    for (in.len = 0; in.len < self->length; in.len++)
+        in.data[in.len] = (char)(in.len * 31 % 251);
+    self->result = dz_pool_run(pool, self->task, &in, &out);
+    self->right = out.len == self->length && !in.data;
+    for (size_t i = 0; i < out.len && self->right; i++)
+        self->right = out.data[i] == (char)(i * 31 % 251);
+    dz_buf_release(&out);
+}
+
+static void bytes_of_any_length_come_back(void **state)
+{
+    (void)state;
+    open_pool((dz_pool_options){0});
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
+        for (int way = 0; way < 4; way++) {
+            trip one = {
+                .task = way & 1 ? "copy" : "give back", .length = lengths[i], .shared = way & 2};
+            run_handler_to_end(make_trip, &one);
+            assert_int_equal(one.result, 0);
+            assert_true(one.right);
+        }
+    close_pool();
+}
+
 static void a_part_of_a_block_is_refused_and_kept(void *arg)
 {
     dz_buf whole, part, out;
@@ -272,6 +315,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buffers_change_owners_both_ways),
+        cmocka_unit_test(bytes_of_any_length_come_back),
         cmocka_unit_test(what_cannot_be_transferred_is_refused),
         cmocka_unit_test(errors_of_the_task_reach_the_caller),
         cmocka_unit_test(cancelling_a_queued_and_a_running_task_lets_the_next_start),
