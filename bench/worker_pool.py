@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Reference 2: every figure of it on donmaz's pool and on Node with Piscina, in one run, in turns.
 
-  bench/worker_pool.py BUILD_DIR [--rounds 5] [--check] [--json FILE]
+  bench/worker_pool.py BUILD_DIR [--rounds 5] [--only PART,...] [--check] [--json FILE]
 
 All servers run from the beginning; what is measured is asked of one at a time, in turn within each
 round and backwards in every other one, so that a drift of the machine meets all of them. Ratios are
-taken within a round. --check: exit status 1 when a target is missed. Exit status 3: a server did
+taken within a round. --only: parse, copy, four, uploads, counter, warm, books, cancel, scan, dispatch.
+--check: exit status 1 when a target is missed. Exit status 3: a server did
 not start or answered wrongly. Without peers/node (peers/install node) only donmaz is measured."""
 import argparse
 import concurrent.futures
@@ -53,17 +54,20 @@ def ask(server, path, body=None):
 
 
 def watched(server, work):
-    """Runs `work` while the server watches its own loop; what it returned, the longest stall, the
-    longest without the time the kernel gave the cores to others, and the most CPU time in one."""
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        stall = pool.submit(ask, server, "/watch")
+    """Runs `work` while the server watches its own loop, and an idle server another one, which shows
+    what the machine does to any thread meanwhile. What it returned; the longest stall, the most CPU
+    time in a turn of the loop, and the idle loop's longest stall, in ms."""
+    servers = [server, server.witness] if server.witness else [server]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        stalls = [pool.submit(ask, each, "/watch") for each in servers]
         time.sleep(0.3)  # a quiet while first, so that starting to watch is not in it
         result = work()
-        while not ask(server, "/watch/end")["was"]:
-            pass
-        got = stall.result()
-        return result, {"stall_ms": got["longest_stall_ms"], "own_ms": got["own_ms"],
-                        "cpu_ms": got["cpu_ms"]}
+        for each in servers:
+            while not ask(each, "/watch/end")["was"]:
+                pass
+        got = [stall.result() for stall in stalls]
+    return result, {"stall_ms": got[0]["longest_stall_ms"], "turn_ms": got[0]["turn_cpu_ms"],
+                    "idle_ms": got[-1]["longest_stall_ms"]}
 
 
 # --- one round of each part: (server, catalogue) -> figures ---
@@ -116,18 +120,14 @@ def cancel(server, _):
     return {"median_ms": median(delays), "worst_ms": max(delays)}
 
 
-def idle(server, _):
-    """What the machine does to a loop that has nothing to do."""
-    return {"ms": 300, **watched(server, lambda: time.sleep(0.3))[1]}
-
-
 def part(path):
     return lambda server, _: ask(server, path)
 
 
 class Bench:
-    def __init__(self, build, folder, rounds):
-        self.folder, self.rounds, self.results, self.servers = folder, rounds, {}, {}
+    def __init__(self, build, folder, rounds, only):
+        self.folder, self.rounds, self.only = folder, rounds, only
+        self.results, self.servers = {}, {}
         program = os.path.join(build, "bench", "bench-worker-pool")
         self.path = os.path.join(folder, "catalogue.csv")
         with open(self.path, "wb") as file:
@@ -144,6 +144,7 @@ class Bench:
 
     def start(self, name, command):
         server = Server(name, command, {"NODE_ENV": "production"})
+        server.witness = None
         folder = os.path.join(self.folder, name)
         os.makedirs(folder)
         server.start(folder, "/health", None)
@@ -155,6 +156,8 @@ class Bench:
 
     def measure(self, title, contenders, rounds=None, warm=0):
         """contenders: [(label, server's name, part)]."""
+        if self.only and title not in self.only:
+            return
         contenders = [c for c in contenders if c[1] in self.servers]
         note(title)
         for _ in range(warm):
@@ -166,7 +169,7 @@ class Bench:
                 found[label].append(run(self.servers[name], self.catalogue))
 
     def figures(self, title, label, key):
-        return [one[key] for one in self.results[title].get(label, [])]
+        return [one[key] for one in self.results.get(title, {}).get(label, [])]
 
     def ratio(self, title, label, other, key):
         """How many times `other` is of `label`, within the rounds; None without the other."""
@@ -181,6 +184,9 @@ def run_all(bench):
         bench.start(name, bench.ours + extra)
     if bench.theirs:
         bench.start(PISCINA, bench.theirs)
+    for name in (THREADS, PROCESSES, PISCINA):
+        if name in bench.servers:
+            bench.servers[name].witness = bench.servers["rescue off"]
 
     def of(names, run):
         return [(name, name, run) for name in names]
@@ -192,12 +198,14 @@ def run_all(bench):
                            ("pool, donmaz threads", THREADS, four("pool")),
                            ("pool, donmaz processes", PROCESSES, four("pool")),
                            ("pool, Node + Piscina", PISCINA, four("pool"))], warm=1)
-    bench.measure("uploads", [("idle, donmaz threads", THREADS, idle), *of(three, uploads)], warm=1)
+    bench.measure("uploads", of(three, uploads), warm=1)
     bench.measure("counter", of(three, part("/parts/counter")), rounds=3)
     bench.measure("warm", of(three, part("/parts/warm")), rounds=3)
     bench.measure("books", of(three, part("/parts/books")), rounds=3, warm=1)
     bench.measure("cancel", of(three, cancel), rounds=3)
     bench.measure("scan", of([THREADS], part("/parts/scan")), rounds=3)
+    if bench.only and "dispatch" not in bench.only:
+        return
     bench.stop()
     bench.servers = {}
     # Waking another core costs many times what changing threads on one core does, and where the
@@ -225,8 +233,9 @@ def table(title, columns, rows):
 
 
 def part_table(bench, key, heading, columns):
-    table(heading, ["", *columns], [[label, *[median(one[c] for one in found) for c in columns]]
-                                    for label, found in bench.results[key].items()])
+    if key in bench.results:
+        table(heading, ["", *columns], [[label, *[median(one[c] for one in found) for c in columns]]
+                                        for label, found in bench.results[key].items()])
 
 
 def print_tables(bench):
@@ -242,26 +251,30 @@ def print_tables(bench):
         part_table(bench, key, heading, columns)
     for key, heading in (("four", "Four catalogues at once"),
                          ("uploads", "Four uploads at once, over HTTP")):
-        # A stall is the loop's own doing (it computed, or waited for memory), or the kernel let
-        # somebody else run although the loop was ready.
-        table(heading, ["", "ms", "longest stall, ms", "worst round", "worst of the loop's own",
-                        "most CPU in one turn"],
+        if key not in bench.results:
+            continue
+        # A stall is the loop's own doing, which shows in the CPU time of its turns, or the kernel
+        # ran somebody else, which an idle loop in another process feels as well.
+        table(heading, ["", "ms", "longest stall", "worst round", "CPU time of a turn, worst",
+                        "idle loop meanwhile", "worst"],
               [[label, median(one["ms"] for one in found), median(one["stall_ms"] for one in found),
-                max(one["stall_ms"] for one in found), max(one["own_ms"] for one in found),
-                max(one["cpu_ms"] for one in found)]
+                max(one["stall_ms"] for one in found), max(one["turn_ms"] for one in found),
+                median(one["idle_ms"] for one in found), max(one["idle_ms"] for one in found)]
                for label, found in bench.results[key].items()])
-    table("An abandoned task computes on for, ms", ["", "median", "worst"],
-          [[label, median(one["median_ms"] for one in found),
-            max(one["worst_ms"] for one in found)]
-           for label, found in bench.results["cancel"].items()])
-    table("Trivial tasks, by the cores that loop and worker run on",
-          ["", "round trip p50, µs", "futex p50, µs", "x futex", "tasks/s"],
-          [[label, median(one["round_trip_p50_us"] for one in found),
-            median(one["futex_p50_us"] for one in found) if "futex_p50_us" in found[0] else "",
-            median(one["round_trip_p50_us"] / one["futex_p50_us"] for one in found)
-            if "futex_p50_us" in found[0] else "",
-            median(one["tasks_per_second"] for one in found)]
-           for label, found in bench.results["dispatch"].items()])
+    if "cancel" in bench.results:
+        table("An abandoned task computes on for, ms", ["", "median", "worst"],
+              [[label, median(one["median_ms"] for one in found),
+                max(one["worst_ms"] for one in found)]
+               for label, found in bench.results["cancel"].items()])
+    if "dispatch" in bench.results:
+        table("Trivial tasks, by the cores that loop and worker run on",
+              ["", "round trip p50, µs", "futex p50, µs", "x futex", "tasks/s"],
+              [[label, median(one["round_trip_p50_us"] for one in found),
+                median(one["futex_p50_us"] for one in found) if "futex_p50_us" in found[0] else "",
+                median(one["round_trip_p50_us"] / one["futex_p50_us"] for one in found)
+                if "futex_p50_us" in found[0] else "",
+                median(one["tasks_per_second"] for one in found)]
+               for label, found in bench.results["dispatch"].items()])
 
 
 def judge(bench):
@@ -276,31 +289,33 @@ def judge(bench):
         target = f">= {at_least:.2f}" if at_least is not None else f"<= {at_most:.2f}"
         rows.append([what, f"{value:.2f}{unit}", target + unit, "holds" if holds else "MISSES"])
 
-    line("validation: Piscina's wall time / donmaz's", bench.ratio("parse", THREADS, PISCINA,
-                                                                   "wall_ms"), at_least=12)
-    scan = max(bench.figures("scan", THREADS, "scan_gb_s"))
-    memchr = max(bench.figures("scan", THREADS, "memchr_gb_s"))
-    line("scanner (1.5, or half of memchr when that is less)", scan,
-         at_least=min(1.5, memchr / 2), unit=" GB/s")
-    noise = max(bench.figures("uploads", "idle, donmaz threads", "stall_ms"))
-    for name in (THREADS, PROCESSES):
-        line(f"four uploads: longest stall, {name} (an idle loop in this run: {noise:.1f} ms)",
+    if "parse" in bench.results:
+        line("validation: Piscina's wall time / donmaz's",
+             bench.ratio("parse", THREADS, PISCINA, "wall_ms"), at_least=12)
+    if "scan" in bench.results:
+        memchr = max(bench.figures("scan", THREADS, "memchr_gb_s"))
+        line("scanner (1.5, or half of memchr when that is less)",
+             max(bench.figures("scan", THREADS, "scan_gb_s")), at_least=min(1.5, memchr / 2),
+             unit=" GB/s")
+    for name in (THREADS, PROCESSES) if "uploads" in bench.results else ():
+        noise = max(bench.figures("uploads", name, "idle_ms"))
+        line(f"four uploads: longest stall, {name} (an idle loop meanwhile: {noise:.1f} ms)",
              max(bench.figures("uploads", name, "stall_ms")), at_most=2, unit=" ms")
-        line(f"four uploads: the loop's own part in a stall, {name}",
-             max(bench.figures("uploads", name, "own_ms")), at_most=2, unit=" ms")
-    for cores in ("one", "two"):
+        line(f"four uploads: the same, median of the rounds, {name}",
+             median(bench.figures("uploads", name, "stall_ms")), at_most=2, unit=" ms")
+        line(f"four uploads: the most CPU time in a turn of the loop, {name}",
+             max(bench.figures("uploads", name, "turn_ms")), at_most=2, unit=" ms")
+    for cores in ("one", "two") if "dispatch" in bench.results else ():
         label = f"{THREADS}, {cores}"
         line(f"round trip / futex, {label} core{'s' if cores == 'two' else ''}",
              median(one["round_trip_p50_us"] / one["futex_p50_us"]
                     for one in bench.results["dispatch"][label]), at_most=2)
-    best = [max(median(bench.figures("dispatch", label, "tasks_per_second"))
-                for label in bench.results["dispatch"] if label.startswith(PISCINA))] \
-        if bench.theirs else []
-    for cores in ("one", "two"):
-        rate = median(bench.figures("dispatch", f"{THREADS}, {cores}", "tasks_per_second"))
-        line(f"throughput / Piscina's best, {THREADS}, {cores}", rate / best[0] if best else None,
+        theirs = [median(bench.figures("dispatch", label, "tasks_per_second"))
+                  for label in bench.results["dispatch"] if label.startswith(PISCINA)]
+        rate = median(bench.figures("dispatch", label, "tasks_per_second"))
+        line(f"throughput / Piscina's best, {label}", rate / max(theirs) if theirs else None,
              at_least=10)
-    for name in (THREADS, PROCESSES):
+    for name in (THREADS, PROCESSES) if "cancel" in bench.results else ():
         line(f"abandoned task computes on, worst, {name}",
              max(bench.figures("cancel", name, "worst_ms")), at_most=10, unit=" ms")
     return rows
@@ -311,6 +326,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", metavar="BUILD_DIR")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", metavar="PART,...", default="")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
@@ -318,7 +334,8 @@ def main():
         parser.error("--rounds must be at least 1")
     busy = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="donmaz-bench-") as folder:
-        bench = Bench(os.path.abspath(options.build), folder, options.rounds)
+        bench = Bench(os.path.abspath(options.build), folder, options.rounds,
+                      options.only.split(",") if options.only else [])
         if bench.theirs and not shutil.which("taskset"):
             raise Failed("taskset is not installed (apt-get install util-linux)")
         try:
