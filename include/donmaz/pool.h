@@ -40,8 +40,8 @@ typedef struct dz_pool_options {
     uint64_t queue_timeout_ns; /* how long a task may wait to start; default 0: for ever */
     uint64_t run_limit_ns;     /* how long it may run once started; default 0: for ever */
     int nice;                  /* added to the workers' nice value; default 0 */
+    unsigned recycle_tasks;    /* a worker is renewed after so many tasks; default 0: never */
     /* For DZ_PROCESSES: */
-    unsigned recycle_tasks;  /* a process ends after so many tasks; default 0: never */
     uint64_t recycle_memory; /* or when it holds more than so many bytes; default 0: never */
     uint64_t memory_max;     /* bytes a process may allocate; beyond it malloc fails; default 0 */
 } dz_pool_options;
@@ -134,8 +134,8 @@ typedef struct dz_pool_stats {
     uint64_t failed;    /* ended with an error of their own */
     uint64_t cancelled, timed_out, crashed;
     uint64_t refused;   /* not taken: full, closing, no thread */
-    uint64_t busy_ns;   /* time workers spent on tasks; divide the growth by time x workers */
-    double utilisation; /* of all workers since the last call; 0 to 1 */
+    uint64_t busy_ns;   /* time workers spent on tasks, running ones included */
+    double utilisation; /* the share that was of all workers' time since the last call; 0 to 1 */
     bool needs_drain;   /* the queue has been full, and not empty since */
     unsigned max_workers;
 } dz_pool_stats;

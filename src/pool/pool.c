@@ -30,9 +30,10 @@ static void free_pool(dz_pool *pool)
 
 dz_pool *dz_pool_new(const dz_pool_options *options)
 {
-    dz_pool *pool = calloc(1, sizeof *pool);
+    dz_pool *pool = aligned_alloc(_Alignof(dz_pool), sizeof *pool);
     if (!pool)
         return NULL;
+    *pool = (dz_pool){0};
     pool->options = *options;
     if (pool->options.max_workers == 0)
         pool->options.max_workers = 1;
@@ -45,7 +46,13 @@ dz_pool *dz_pool_new(const dz_pool_options *options)
         free_pool(pool);
         return NULL;
     }
-    pthread_mutex_init(&pool->lock, NULL);
+    /* Held for nanoseconds: whoever meets it taken looks again a few times before it sleeps, which
+     * would cost both sides a system call. */
+    pthread_mutexattr_t adaptive;
+    pthread_mutexattr_init(&adaptive);
+    pthread_mutexattr_settype(&adaptive, PTHREAD_MUTEX_ADAPTIVE_NP);
+    pthread_mutex_init(&pool->lock, &adaptive);
+    pthread_mutexattr_destroy(&adaptive);
     pthread_mutex_init(&pool->tasks_lock, NULL);
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -55,10 +62,11 @@ dz_pool *dz_pool_new(const dz_pool_options *options)
     pthread_condattr_destroy(&attributes);
     for (size_t i = 0; i < DZ_PRIORITIES; i++)
         dz_list_init(&pool->queues[i]);
+    dz_list_init(&pool->everyone);
     dz_list_init(&pool->sleepers);
     dz_list_init(&pool->dead);
     dz_list_init(&pool->tasks);
-    pool->window_start = dz_now();
+    pool->window_start = pool->windows[0].at = pool->windows[1].at = dz_now();
     return pool;
 }
 
@@ -66,13 +74,6 @@ void dz_pool_spread(dz_pool *pool, dz_spread *spread, dz_spread_kind kind)
 {
     pool->spread = spread;
     pool->spread_kind = kind;
-}
-
-/* With the lock held: how many wait and no worker is on its way to them. */
-static unsigned waiting(const dz_pool *pool)
-{
-    unsigned coming = pool->idle + pool->starting;
-    return pool->queued > coming ? pool->queued - coming : 0;
 }
 
 /* With the lock held: whether one more job may come, for which a worker is started if need be. */
@@ -85,7 +86,7 @@ static int make_room(dz_pool *pool)
     int rc =
         pool->workers < pool->options.max_workers ? dz_pool_start_worker(pool) : DZ_E_QUEUE_FULL;
     if (rc < 0 && pool->workers > 0)
-        rc = waiting(pool) < pool->options.max_queue ? 0 : DZ_E_QUEUE_FULL;
+        rc = dz_pool_waiting(pool) < pool->options.max_queue ? 0 : DZ_E_QUEUE_FULL;
     return rc;
 }
 
@@ -103,7 +104,7 @@ static int enqueue(dz_pool *pool, dz_job *job, dz_priority priority)
         atomic_fetch_add_explicit(&pool->refused, 1, memory_order_relaxed);
     }
     unsigned full = pool->options.max_queue;
-    pool->full |= rc == DZ_E_QUEUE_FULL || (full > 0 && waiting(pool) >= full);
+    pool->full |= rc == DZ_E_QUEUE_FULL || (full > 0 && dz_pool_waiting(pool) >= full);
     return rc;
 }
 

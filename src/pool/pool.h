@@ -22,7 +22,7 @@ typedef struct dz_job dz_job;
 typedef struct dz_zygote dz_zygote;
 typedef struct dz_child dz_child;
 
-enum { DZ_PRIORITIES = 3 };
+enum { DZ_PRIORITIES = 3, DZ_LINE = 64 /* bytes of a cache line */ };
 
 struct dz_job {
     dz_list link;
@@ -35,11 +35,25 @@ typedef struct dz_pool_task {
     dz_task_fn *fn;
 } dz_pool_task;
 
+typedef struct dz_pool_window {
+    uint64_t at, busy_ns; /* monotonic ns */
+} dz_pool_window;
+
 struct dz_pool {
+    /* Written before the first task only. */
     dz_pool_options options;
-    pthread_mutex_t lock;
-    pthread_cond_t ended; /* a worker did */
+    dz_pool_task *registered;
+    size_t registered_count;
+    dz_zygote *zygote; /* with processes */
+    dz_spread *spread; /* NULL: the kernel alone says where workers run */
+    dz_spread_kind spread_kind;
+    dz_histogram *wait_ns, *run_ns;
+
+    /* Each part in lines of its own: a loop and its workers are at all three at the same time. */
+    _Alignas(DZ_LINE) pthread_mutex_t lock; /* of this part; never held for long */
+    pthread_cond_t ended;                   /* a worker did */
     dz_list queues[DZ_PRIORITIES];
+    dz_list everyone; /* all workers */
     dz_list sleepers; /* workers that wait for a job; the latest at the end */
     dz_list dead;     /* workers to be joined */
     unsigned queued, workers;
@@ -50,21 +64,19 @@ struct dz_pool {
     bool told, telling; /* what on_pressure was last told; it is being called */
     dz_pool_pressure_fn *on_pressure;
     void *pressure_data;
-    dz_pool_task *registered;
-    size_t registered_count;
-    dz_zygote *zygote; /* with processes */
-    dz_spread *spread; /* NULL: the kernel alone says where workers run */
-    dz_spread_kind spread_kind;
+    uint64_t busy_ns; /* of jobs that have ended */
+    uint64_t read_at; /* when that was last read: later ends count at least from there on */
+    uint64_t window_start, window_busy; /* of the last dz_pool_get_stats */
+    dz_pool_window windows[2];          /* the metric's: what was read last, and before */
 
     /* All tasks that were begun and are not done (dz_task.all). A lock of its own, which workers
      * never take; `lock` may be taken within it. */
-    pthread_mutex_t tasks_lock;
+    _Alignas(DZ_LINE) pthread_mutex_t tasks_lock;
     pthread_cond_t tasks_done; /* the last is done */
     dz_list tasks;
 
-    _Atomic uint64_t completed, failed, cancelled, timed_out, crashed, refused, busy_ns;
-    dz_histogram *wait_ns, *run_ns;
-    uint64_t window_start, window_busy; /* of the last dz_pool_get_stats; under lock */
+    _Alignas(DZ_LINE) _Atomic uint64_t completed;
+    _Atomic uint64_t failed, cancelled, timed_out, crashed, refused;
 };
 
 /* Before the first job: workers that run are kept on different cores, together with those of other
@@ -84,6 +96,13 @@ static inline void dz_pool_left_queue(dz_pool *pool)
 {
     pool->queued--;
     pool->full = pool->full && pool->queued > 0;
+}
+
+/* With the lock held: how many wait and no worker is on its way to them. */
+static inline unsigned dz_pool_waiting(const dz_pool *pool)
+{
+    unsigned coming = pool->idle + pool->starting;
+    return pool->queued > coming ? pool->queued - coming : 0;
 }
 
 /* Drops the lock; tells on_pressure what it does not know yet. */

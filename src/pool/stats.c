@@ -1,12 +1,15 @@
 #include "base/clock.h"
-#include "pool/pool.h"
+#include "pool/worker.h"
+
+static const uint64_t UTILISATION_WINDOW_NS = 10 * DZ_SEC;
 
 static uint64_t read_counter(const _Atomic uint64_t *counter)
 {
     return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)counter, memory_order_relaxed);
 }
 
-static void read_stats(dz_pool *pool, dz_pool_stats *stats)
+/* With the lock held. */
+static void read_stats(dz_pool *pool, dz_pool_stats *stats, uint64_t now)
 {
     *stats = (dz_pool_stats){
         .workers = pool->workers,
@@ -20,19 +23,24 @@ static void read_stats(dz_pool *pool, dz_pool_stats *stats)
         .timed_out = read_counter(&pool->timed_out),
         .crashed = read_counter(&pool->crashed),
         .refused = read_counter(&pool->refused),
-        .busy_ns = read_counter(&pool->busy_ns),
+        .busy_ns = dz_pool_busy(pool, now),
     };
+}
+
+/* Of the time that all workers had, 0 to 1. */
+static double share(const dz_pool *pool, uint64_t busy, uint64_t time)
+{
+    double possible = (double)time * pool->options.max_workers;
+    double part = possible > 0 ? (double)busy / possible : 0;
+    return part > 1 ? 1 : part; /* a worker may work while the one it replaces is on its way out */
 }
 
 void dz_pool_get_stats(dz_pool *pool, dz_pool_stats *stats)
 {
     pthread_mutex_lock(&pool->lock);
-    read_stats(pool, stats);
-    uint64_t now = dz_now(), busy = stats->busy_ns - pool->window_busy;
-    double possible = (double)(now - pool->window_start) * pool->options.max_workers;
-    stats->utilisation = possible > 0 ? (double)busy / possible : 0;
-    if (stats->utilisation > 1)
-        stats->utilisation = 1; /* a task counts when it ends, for all its time */
+    uint64_t now = dz_now();
+    read_stats(pool, stats, now);
+    stats->utilisation = share(pool, stats->busy_ns - pool->window_busy, now - pool->window_start);
     pool->window_start = now;
     pool->window_busy = stats->busy_ns;
     pthread_mutex_unlock(&pool->lock);
@@ -46,7 +54,7 @@ void dz_pool_get_stats(dz_pool *pool, dz_pool_stats *stats)
         dz_pool *pool = data;                                                                      \
         dz_pool_stats stats;                                                                       \
         pthread_mutex_lock(&pool->lock);                                                           \
-        read_stats(pool, &stats);                                                                  \
+        read_stats(pool, &stats, dz_now());                                                        \
         pthread_mutex_unlock(&pool->lock);                                                         \
         return (double)(expression);                                                               \
     }
@@ -63,6 +71,23 @@ READER(read_crashed, stats.crashed)
 READER(read_refused, stats.refused)
 #undef READER
 
+/* Since the reading before the last, if that was some time ago: so several who read often see about
+ * the same, and one who reads seldom sees all that was in between. */
+static double read_utilisation(void *data)
+{
+    dz_pool *pool = data;
+    pthread_mutex_lock(&pool->lock);
+    const dz_pool_window now = {dz_now(), 0};
+    const uint64_t busy = dz_pool_busy(pool, now.at);
+    if (now.at - pool->windows[0].at >= UTILISATION_WINDOW_NS) {
+        pool->windows[1] = pool->windows[0];
+        pool->windows[0] = (dz_pool_window){now.at, busy};
+    }
+    double part = share(pool, busy - pool->windows[1].busy_ns, now.at - pool->windows[1].at);
+    pthread_mutex_unlock(&pool->lock);
+    return part;
+}
+
 typedef struct series {
     const char *name, *help, *result; /* result: a second label, or NULL */
     dz_metric_fn read;
@@ -77,6 +102,8 @@ static const series all_series[] = {
     {"donmaz_pool_workers_max", "Workers there may be.", NULL, read_limit, false},
     {"donmaz_pool_running", "Workers with a task.", NULL, read_running, false},
     {"donmaz_pool_queued", "Tasks that wait for a worker.", NULL, read_queued, false},
+    {"donmaz_pool_utilisation_ratio", "Share of the workers' time spent on tasks, of late.", NULL,
+     read_utilisation, false},
     {"donmaz_pool_busy_seconds_total", "Time workers spent on tasks.", NULL, read_busy, true},
     {TASKS, TASKS_HELP, "completed", read_completed, true},
     {TASKS, TASKS_HELP, "failed", read_failed, true},

@@ -14,9 +14,12 @@ enum { WORKER_STACK = 1 << 20 };
 typedef struct worker {
     dz_thread thread; /* so that fibers can run here */
     dz_pool *pool;
-    dz_list link; /* in pool->sleepers or pool->dead */
+    dz_list link;     /* in pool->sleepers or pool->dead */
+    dz_list everyone; /* in pool->everyone */
     _Atomic uint32_t asleep;
     pthread_t handle;
+    unsigned jobs;
+    uint64_t since;  /* when its job began, monotonic ns; 0: it has none. Under the lock */
     dz_child *child; /* with processes, from its first task on */
 } worker;
 
@@ -90,38 +93,80 @@ static bool sleep_until_called(worker *self, uint64_t until)
     return called;
 }
 
-/* With the lock held: waits for a job; NULL when this worker should end. */
-static dz_job *next_job(worker *self)
+/* With the lock held: waits for a job; NULL when this worker should end. *now is the time, before
+ * and after. */
+static dz_job *next_job(worker *self, uint64_t *now)
 {
     dz_pool *pool = self->pool;
     const dz_pool_options *options = &pool->options;
-    uint64_t now = dz_now(), until = UINT64_MAX;
-    if (options->idle_timeout_ns < UINT64_MAX - now)
-        until = now + options->idle_timeout_ns;
+    uint64_t until = UINT64_MAX;
+    if (options->idle_timeout_ns < UINT64_MAX - *now)
+        until = *now + options->idle_timeout_ns;
     for (;;) {
         dz_job *job = take_job(pool);
         if (job || pool->closing)
             return job;
         bool stays = pool->workers <= options->min_workers;
-        if (!sleep_until_called(self, stays ? 0 : until) && pool->queued == 0 &&
-            pool->workers > options->min_workers)
+        bool called = sleep_until_called(self, stays ? 0 : until);
+        *now = dz_now();
+        if (!called && pool->queued == 0 && pool->workers > options->min_workers)
             return NULL;
     }
 }
 
-static void run_job(dz_pool *pool, dz_job *job)
+/* Returns when it ended, monotonic ns. */
+static uint64_t run_job(dz_pool *pool, dz_job *job, uint64_t start)
 {
-    uint64_t start = dz_now();
-    dz_histogram_record_shared(pool->wait_ns, start - job->submitted);
+    /* It may have been submitted since `start` was read. */
+    uint64_t waited = start > job->submitted ? start - job->submitted : 0;
+    dz_histogram_record_shared(pool->wait_ns, waited);
     dz_spread_member member;
     if (pool->spread)
         dz_spread_enter(pool->spread, pool->spread_kind, &member);
     job->run(job); /* and may be gone after this */
     if (pool->spread)
         dz_spread_leave(pool->spread, &member);
-    uint64_t took = dz_now() - start;
-    dz_histogram_record_shared(pool->run_ns, took);
-    atomic_fetch_add_explicit(&pool->busy_ns, took, memory_order_relaxed);
+    uint64_t end = dz_now();
+    dz_histogram_record_shared(pool->run_ns, end - start);
+    return end;
+}
+
+/* With the lock held. Returns when it counts as ended, which is `now` or a little later. */
+static uint64_t note_end(worker *self, uint64_t now)
+{
+    dz_pool *pool = self->pool;
+    uint64_t end = now > pool->read_at ? now : pool->read_at;
+    pool->busy_ns += end - self->since;
+    self->since = 0;
+    self->jobs++;
+    return end;
+}
+
+uint64_t dz_pool_busy(dz_pool *pool, uint64_t now)
+{
+    uint64_t busy = pool->busy_ns;
+    pool->read_at = now;
+    for (dz_list *link = pool->everyone.next; link != &pool->everyone; link = link->next) {
+        uint64_t since = DZ_CONTAINER(link, worker, everyone)->since;
+        if (since > 0 && since < now)
+            busy += now - since;
+    }
+    return busy;
+}
+
+/* With the lock held: whether a thread that has run so many jobs should make room for a new one; it
+ * stays when that one is needed and can't be started. (Of a process it is the process that goes.)
+ */
+static bool is_spent(const worker *self)
+{
+    dz_pool *pool = self->pool;
+    unsigned most = pool->options.recycle_tasks;
+    if (most == 0 || self->jobs < most || pool->zygote)
+        return false;
+    if (pool->closing)
+        return pool->queued == 0;
+    bool needed = dz_pool_waiting(pool) > 0 || pool->workers <= pool->options.min_workers;
+    return !needed || dz_pool_start_worker(pool) == 0;
 }
 
 static void *worker_main(void *arg)
@@ -134,18 +179,22 @@ static void *worker_main(void *arg)
         id_t id = (id_t)atomic_load(&self->thread.id);
         setpriority(PRIO_PROCESS, id, getpriority(PRIO_PROCESS, id) + pool->options.nice);
     }
+    uint64_t now = dz_now();
     pthread_mutex_lock(&pool->lock);
     pool->starting--;
-    for (dz_job *job; (job = next_job(self));) {
+    for (dz_job *job; !is_spent(self) && (job = next_job(self, &now));) {
+        self->since = now;
         dz_pool_unlock(pool);
-        run_job(pool, job);
+        now = run_job(pool, job, now);
         pthread_mutex_lock(&pool->lock);
+        now = note_end(self, now);
     }
     pool->workers--; /* at once, so that a job submitted now gets another one */
     pthread_mutex_unlock(&pool->lock);
     dz_child_end(self->child);
     pthread_mutex_lock(&pool->lock);
     pool->threads--;
+    dz_list_remove(&self->everyone);
     dz_list_push(&pool->dead, &self->link);
     pthread_cond_broadcast(&pool->ended);
     pthread_mutex_unlock(&pool->lock);
@@ -176,6 +225,7 @@ int dz_pool_start_worker(dz_pool *pool)
         free(self);
         return rc;
     }
+    dz_list_push(&pool->everyone, &self->everyone);
     pool->workers++;
     pool->threads++;
     pool->starting++;

@@ -20,4 +20,8 @@ void dz_pool_call_all(dz_pool *pool);
 /* Joins the workers that ended; drops the lock meanwhile. */
 void dz_pool_bury(dz_pool *pool);
 
+/* The time workers spent on jobs up to `now`, those that still run included; never less than what
+ * was returned before. */
+uint64_t dz_pool_busy(dz_pool *pool, uint64_t now);
+
 #endif
