@@ -8,8 +8,8 @@ export function load(raw) {
   const count = raw.stacks.length;
   const profile = {
     counts: raw.counts, offCpu: raw.offCpu,
-    frames: raw.frames.map(([name, file, line, kind, mark], index) => ({
-      index, name: raw.strings[name], file: raw.strings[file], line, kind: KINDS[kind], mark: MARKS[mark],
+    frames: raw.frames.map(([name, file, line, kind, mark, column = 0], index) => ({
+      index, name: raw.strings[name], file: raw.strings[file], line, column, kind: KINDS[kind], mark: MARKS[mark],
     })),
     frame: new Uint32Array(count), parent: new Uint32Array(count),
     self: new Float64Array(count), base: new Float64Array(count), total: 0, baseTotal: 0,
@@ -30,7 +30,7 @@ export function load(raw) {
 function identity(profile, merged) {
   const ids = new Map();
   return profile.frames.map((f) => {
-    const key = `${f.name}\0${f.file}\0${f.line}\0${f.kind}\0${merged ? '' : f.mark}`;
+    const key = `${f.name}\0${f.file}\0${f.line}\0${f.column}\0${f.kind}\0${merged ? '' : f.mark}`;
     if (!ids.has(key)) ids.set(key, f.index);
     return ids.get(key);
   });

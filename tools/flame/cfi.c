@@ -117,13 +117,30 @@ static bool find(dz_cfi *c, Dwfl_Module *module, Dwarf_Addr address, Dwarf_Frame
     return look_up(c, 1, address, frame);
 }
 
+static const dz_arch *arch_of(Dwfl_Module *module)
+{
+    static const dz_arch *const all[] = {&dz_arch_x86_64, &dz_arch_aarch64};
+    GElf_Addr bias;
+    GElf_Ehdr memory, *head = NULL;
+    Elf *elf = dwfl_module_getelf(module, &bias);
+    if (elf)
+        head = gelf_getehdr(elf, &memory);
+    for (size_t i = 0; head && i < sizeof all / sizeof all[0]; i++)
+        if (all[i]->machine == head->e_machine)
+            return all[i];
+    return NULL;
+}
+
 static bool make(dz_cfi *c, Dwfl_Module *module, Dwarf_Addr address, dz_cfi_rule *rule)
 {
     Dwarf_Frame *frame;
-    if (!find(c, module, address, &frame))
+    if (!c->asked)
+        c->arch = arch_of(module);
+    c->asked = true;
+    if (!c->arch || !find(c, module, address, &frame))
         return false;
     *rule = (dz_cfi_rule){.cfa = cfa_of(c, frame)};
-    for (int i = 0; i < DZ_REGS; i++)
+    for (int i = 0; i < c->arch->regs; i++)
         rule->regs[i] = register_of(c, frame, i);
     dwarf_frame_info(frame, NULL, NULL, &rule->signal);
     free(frame);

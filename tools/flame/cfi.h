@@ -1,17 +1,15 @@
 /* cfi.h: how a function's caller is found: DWARF call frame information through elfutils, from
- * .eh_frame (which every x86-64 program has) or .debug_frame, kept as small tables.
+ * .eh_frame (which nearly every 64-bit program has) or .debug_frame, kept as small tables.
  *
  * Working a row of the table out takes microseconds, applying it nanoseconds; so each is kept by
  * its place in the file, up to a bound. */
 #ifndef DZ_FLAME_CFI_H
 #define DZ_FLAME_CFI_H
 
+#include "arch.h"
 #include "map.h"
 
 #include <elfutils/libdwfl.h>
-
-/* By DWARF's numbers (x86-64 psABI, figure 3.36). */
-enum { DZ_REG_FP = 6, DZ_REG_SP = 7, DZ_REG_PC = 16, DZ_REGS = 17 };
 
 typedef enum dz_cfi_kind {
     DZ_CFI_SAME,      /* the caller's is the callee's */
@@ -30,12 +28,14 @@ typedef struct dz_cfi_value {
 } dz_cfi_value;
 
 typedef struct dz_cfi_rule {
-    dz_cfi_value cfa; /* canonical frame address: the stack pointer before the call */
-    dz_cfi_value regs[DZ_REGS];
-    bool signal; /* called by the kernel in the middle of another function */
+    dz_cfi_value cfa;           /* canonical frame address: the stack pointer before the call */
+    dz_cfi_value regs[DZ_REGS]; /* by DWARF's numbers */
+    bool signal;                /* called by the kernel in the middle of another function */
 } dz_cfi_rule;
 
 typedef struct dz_cfi {
+    const dz_arch *arch; /* what the file is for; NULL: none that is known */
+    bool asked;
     Dwarf_CFI *tables[2]; /* .eh_frame, .debug_frame */
     Dwarf_Addr bias[2];
     bool opened[2];

@@ -1,4 +1,4 @@
-/* demangle.h: shared by demangle.c and demangle_rust.c. */
+/* demangle.h: shared by demangle.c, rust_legacy.c and rust_v0.c. */
 #ifndef DZ_FLAME_DEMANGLE_H
 #define DZ_FLAME_DEMANGLE_H
 
@@ -20,7 +20,10 @@ static inline void dz_sink_put(dz_sink *s, const char *text, size_t len)
     s->out[s->len] = 0;
 }
 
+/* A name that begins with _ZN; false when it is not Rust's. */
+bool dz_demangle_rust_legacy(const char *name, dz_sink *out);
+
 /* A name that begins with _R; false, and nothing put, when it is none. */
-bool dz_demangle_rust(const char *name, dz_sink *out);
+bool dz_demangle_rust_v0(const char *name, dz_sink *out);
 
 #endif

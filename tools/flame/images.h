@@ -12,6 +12,14 @@
 
 #include <sys/types.h>
 
+/* What is told of a mapping when it is made. */
+typedef struct dz_mapped {
+    pid_t pid;
+    uint64_t at, start, length, offset;
+    uint64_t inode; /* of the file; 0 unknown */
+    const char *name;
+} dz_mapped;
+
 typedef struct dz_mapping {
     uint64_t start, end, offset; /* addresses; place in the file */
     uint64_t at;                 /* when it was mapped */

@@ -203,8 +203,11 @@ static const char *read_number(dz_json *j, char *out, size_t cap)
 
 double dz_json_number(dz_json *j)
 {
-    char text[64];
-    return strtod(read_number(j, text, sizeof text), NULL);
+    char text[64], *end;
+    double d = strtod(read_number(j, text, sizeof text), &end);
+    if (*end)
+        fail(j, "expected a number");
+    return d;
 }
 
 int64_t dz_json_integer(dz_json *j)
@@ -213,9 +216,11 @@ int64_t dz_json_integer(dz_json *j)
     const char *number = read_number(j, text, sizeof text);
     int64_t n = strtoll(number, &end, 10);
     if (*end == 'e' || *end == 'E' || *end == '.') {
-        double d = strtod(number, NULL);
+        double d = strtod(number, &end);
         n = d >= 9.2e18 ? INT64_MAX : d <= -9.2e18 ? INT64_MIN : (int64_t)d;
     }
+    if (*end)
+        fail(j, "expected a number");
     return n;
 }
 
@@ -314,50 +319,13 @@ void dz_json_skip(dz_json *j)
     }
 }
 
+void dz_json_end(dz_json *j)
+{
+    if (!j->error && skip_space(j) != EOF)
+        fail(j, "something follows the end");
+}
+
 const char *dz_json_error(const dz_json *j)
 {
     return j->error;
-}
-
-/* The length of the UTF-8 sequence at `at`, 0 when it is not one (RFC 3629). */
-static size_t utf8_length(const unsigned char *at, size_t left)
-{
-    static const struct {
-        unsigned char from, to, second_from, second_to;
-        size_t len;
-    } rows[] = {
-        {0x20, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (at[0] < rows[i].from || at[0] > rows[i].to || rows[i].len > left)
-            continue;
-        if (rows[i].len > 1 && (at[1] < rows[i].second_from || at[1] > rows[i].second_to))
-            return 0;
-        for (size_t k = 2; k < rows[i].len; k++)
-            if ((at[k] & 0xc0) != 0x80)
-                return 0;
-        return rows[i].len;
-    }
-    return 0;
-}
-
-void dz_json_write_string(FILE *out, dz_slice text)
-{
-    putc('"', out);
-    for (size_t i = 0; i < text.len;) {
-        unsigned char c = (unsigned char)text.ptr[i];
-        size_t n = utf8_length((const unsigned char *)text.ptr + i, text.len - i);
-        if (c == '"' || c == '\\')
-            fprintf(out, "\\%c", c);
-        else if (c < 0x20 || c == '<') /* so that </script> never ends the page's data */
-            fprintf(out, "\\u%04x", c);
-        else if (n == 0)
-            fputs("\\ufffd", out);
-        else
-            fwrite(text.ptr + i, 1, n, out);
-        i += n ? n : 1;
-    }
-    putc('"', out);
 }

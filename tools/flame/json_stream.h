@@ -38,10 +38,17 @@ void dz_json_skip(dz_json *json);
 /* The first byte of the value to come: one of { [ " t f n - 0-9. */
 int dz_json_peek(dz_json *json);
 
-/* NULL when all is well. Also checks that nothing but space follows when at the end. */
+/* After the last value: anything but space is an error. */
+void dz_json_end(dz_json *json);
+
+/* NULL when all is well. */
 const char *dz_json_error(const dz_json *json);
 
 /* Writes `text` as a JSON string, quotes included. Bytes that are not UTF-8 become U+FFFD. */
 void dz_json_write_string(FILE *out, dz_slice text);
+
+/* The length of the UTF-8 sequence that `text` begins with, 0 when it is none (RFC 3629) or a
+ * control character. */
+size_t dz_utf8_length(dz_slice text);
 
 #endif

@@ -2,6 +2,8 @@
 
 #include "symbols.h"
 
+#include <base/clock.h>
+
 #include <elfutils/libdw.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,6 +11,8 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The kernel's code that every process has mapped: the same as ours. */
@@ -24,47 +28,94 @@ static int copy_vdso(void)
     return fd;
 }
 
-/* The mapped file itself needs CAP_CHECKPOINT_RESTORE; without that its path as the process sees
- * it, or, of one that is deleted, what leads to a process's own program. */
-static int hold(const dz_module *m, pid_t pid, uint64_t start, uint64_t end)
+static int open_file(const char *path)
 {
-    char path[4200], link[4096];
-    size_t len = strlen(m->path);
-    if (strcmp(m->path, "[vdso]") == 0)
-        return copy_vdso();
-    if (!m->deleted && m->root == 1)
-        return -1;
-    snprintf(path, sizeof path, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, start, end);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0)
-        return fd;
-    if (!m->deleted) {
-        snprintf(path, sizeof path, "/proc/%d/root%.4096s", (int)pid, m->path);
-        return open(path, O_RDONLY | O_CLOEXEC);
-    }
-    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
-    ssize_t n = readlink(path, link, sizeof link - 1);
-    bool same = n > 0 && (size_t)n >= len && memcmp(link, m->path, len) == 0;
-    return same ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 }
 
-bool dz_module_init(dz_module *m, const char *path, uint64_t root, pid_t pid, uint64_t start,
-                    uint64_t end)
+/* Inodes are no proof alone: what an overlay shows and what it maps have different ones. A file
+ * that came to this path after the other was mapped has been changed since: a rename changes it
+ * too. */
+static bool is_other_file(int fd, const dz_mapped *mapped)
 {
-    static const char gone[] = " (deleted)";
-    size_t len = strlen(path), tail = sizeof gone - 1;
-    *m = (dz_module){.root = root, .fd = -1};
-    m->deleted = len > tail && strcmp(path + len - tail, gone) == 0;
-    m->path = strndup(path, m->deleted ? len - tail : len);
+    struct stat st;
+    struct timespec now;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return true;
+    if (st.st_ino == mapped->inode || mapped->inode == 0 || mapped->at == 0)
+        return false;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t age = (int64_t)(dz_now() - mapped->at);
+    int64_t then = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - age;
+    return (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec > then;
+}
+
+/* By its path, as the process sees it. */
+static int open_path(dz_module *m, const dz_mapped *mapped)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "/proc/%d/root%.4096s", (int)mapped->pid, m->path);
+    int fd = open_file(m->root == 1 ? m->path : path);
+    if (fd >= 0 && is_other_file(fd, mapped)) {
+        close(fd);
+        m->replaced = true;
+        fd = -1;
+    }
+    return fd;
+}
+
+/* A process's own program can be had when it is deleted. */
+static int open_program(const dz_module *m, pid_t pid)
+{
+    char path[64], link[4096];
+    size_t len = strlen(m->path);
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+    ssize_t n = readlink(path, link, sizeof link - 1);
+    if (n < (ssize_t)len || memcmp(link, m->path, len) != 0)
+        return -1;
+    link[n] = 0;
+    return link[len] == 0 || strcmp(link + len, DZ_DELETED) == 0 ? open_file(path) : -1;
+}
+
+/* What is mapped itself can be had only with CAP_CHECKPOINT_RESTORE. */
+static int hold(dz_module *m, const dz_mapped *mapped)
+{
+    char path[80];
+    if (strcmp(m->path, "[vdso]") == 0)
+        return copy_vdso();
+    int fd = m->deleted ? -1 : open_path(m, mapped);
+    if (fd >= 0)
+        return fd;
+    snprintf(path, sizeof path, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)mapped->pid,
+             mapped->start, mapped->start + mapped->length);
+    fd = open_file(path);
+    return fd >= 0 ? fd : open_program(m, mapped->pid);
+}
+
+bool dz_module_is_deleted(const char *path)
+{
+    size_t len = strlen(path), tail = sizeof DZ_DELETED - 1;
+    return len > tail && strcmp(path + len - tail, DZ_DELETED) == 0;
+}
+
+bool dz_module_init(dz_module *m, const dz_mapped *mapped, uint64_t root)
+{
+    size_t len = strlen(mapped->name);
+    *m = (dz_module){.root = root,
+                     .inode = mapped->inode,
+                     .fd = -1,
+                     .deleted = dz_module_is_deleted(mapped->name)};
+    m->path = strndup(mapped->name, m->deleted ? len - (sizeof DZ_DELETED - 1) : len);
     if (!m->path)
         return false;
-    m->fd = hold(m, pid, start, end);
+    m->fd = hold(m, mapped);
     return true;
 }
 
 void dz_module_close(dz_module *m)
 {
     dz_cfi_close(&m->cfi);
+    dz_functions_close(&m->functions); /* names are the module's: before it */
     dz_source_close(&m->source);
     if (m->dwfl)
         dwfl_end(m->dwfl);
@@ -84,8 +135,8 @@ static void open_it(dz_module *m)
         .debuginfo_path = &debug_path,
     };
     m->tried = true;
-    if (m->fd < 0 && (m->deleted || m->root != 1))
-        return;                  /* what the path leads to is another file */
+    if (m->fd < 0)
+        return;
     unsetenv("DEBUGINFOD_URLS"); /* looking up a name must not go to the network */
     m->dwfl = dwfl_begin(&callbacks);
     if (!m->dwfl)
@@ -128,6 +179,14 @@ const dz_cfi_rule *dz_module_rule(dz_module *m, uint64_t offset)
     return to_address(m, offset, &address) ? dz_cfi_find(&m->cfi, m->mod, offset, address) : NULL;
 }
 
+static const char *name_at(dz_module *m, uint64_t address)
+{
+    if (!m->listed)
+        dz_functions_read(&m->functions, m->mod);
+    m->listed = true;
+    return dz_functions_find(&m->functions, address);
+}
+
 uint32_t dz_module_frame(dz_module *m, dz_profile *p, uint64_t offset, bool *known)
 {
     uint32_t frame;
@@ -138,8 +197,7 @@ uint32_t dz_module_frame(dz_module *m, dz_profile *p, uint64_t offset, bool *kno
     }
     char text[4096], base[64];
     uint64_t address;
-    const char *name =
-        to_address(m, offset, &address) ? dwfl_module_addrname(m->mod, address) : NULL;
+    const char *name = to_address(m, offset, &address) ? name_at(m, address) : NULL;
     *known = name != NULL;
     dz_frame f = {.kind = DZ_FRAME_NATIVE, .file = dz_profile_string(p, dz_slice_of(m->path))};
     if (name) {

@@ -5,26 +5,33 @@
 #define DZ_FLAME_MODULE_H
 
 #include "cfi.h"
+#include "functions.h"
+#include "images.h"
 #include "profile.h"
 #include "source.h"
 
 typedef struct dz_module {
     char *path;    /* as its process names it, without " (deleted)" */
     uint64_t root; /* of the process that mapped it (dz_image) */
-    int fd;        /* held open where its path leads to another file or to none; -1 */
-    bool deleted, tried;
+    uint64_t inode;
+    int fd; /* held open from the beginning, as its path may lead to another file later; -1 */
+    bool deleted, replaced, tried, listed;
     Dwfl *dwfl;
     Dwfl_Module *mod; /* NULL when it can't be read */
     dz_cfi cfi;
+    dz_functions functions;
     dz_source source;
     dz_map frames;     /* place in the file to frame */
     uint64_t nameless; /* samples whose innermost address has no name in it */
 } dz_module;
 
-/* `root` 1 is ours. Holds files that a path would not lead to, while `pid` has them mapped at
- * start..end. False out of memory. */
-bool dz_module_init(dz_module *module, const char *path, uint64_t root, pid_t pid, uint64_t start,
-                    uint64_t end);
+/* What the kernel adds to the name of a mapped file that its path no longer leads to. */
+#define DZ_DELETED " (deleted)"
+bool dz_module_is_deleted(const char *path);
+
+/* The file that was mapped, not what may have come to its path since. `root` 1 is ours. False out
+ * of memory. */
+bool dz_module_init(dz_module *module, const dz_mapped *mapped, uint64_t root);
 void dz_module_close(dz_module *module);
 
 /* The frame at a place in the file; *known: it has a name of its own. */

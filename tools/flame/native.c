@@ -130,7 +130,8 @@ static uint32_t unwound(dz_native *n, uint32_t image, const dz_perf_sample *s)
     uint64_t out[DZ_PERF_DEPTH];
     size_t depth, kernel = s->kernel;
     memcpy(out, s->chain, kernel * sizeof *out);
-    dz_unwound how = dz_unwind(n->symbols, image, s, out + kernel, DZ_PERF_DEPTH - kernel, &depth);
+    dz_unwound how = dz_unwind(dz_arch_here(), n->symbols, image, s, out + kernel,
+                               DZ_PERF_DEPTH - kernel, &depth);
     depth += kernel;
     if (how != DZ_UNWOUND_WHOLE) {
         size_t more = depth > kernel ? append_rest(s, out, depth) : depth;
@@ -216,10 +217,9 @@ static void on_end(void *arg, pid_t tid, uint64_t at)
     dz_offcpu_end(&((dz_native *)arg)->off, tid);
 }
 
-static void on_map(void *arg, pid_t pid, uint64_t at, uint64_t start, uint64_t length,
-                   uint64_t offset, const char *name)
+static void on_map(void *arg, const dz_mapped *mapped)
 {
-    dz_symbols_map(((dz_native *)arg)->symbols, pid, at, start, length, offset, name);
+    dz_symbols_map(((dz_native *)arg)->symbols, mapped);
 }
 
 static void on_exec(void *arg, pid_t pid, uint64_t at)

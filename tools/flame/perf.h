@@ -4,6 +4,9 @@
 #ifndef DZ_FLAME_PERF_H
 #define DZ_FLAME_PERF_H
 
+#include "arch.h"
+#include "images.h"
+
 #include "target/tree.h"
 
 #include <stdbool.h>
@@ -13,7 +16,7 @@
 
 typedef struct dz_perf dz_perf;
 
-enum { DZ_PERF_DEPTH = 1024, DZ_PERF_REGISTERS = 17 };
+enum { DZ_PERF_DEPTH = 1024 };
 
 typedef struct dz_perf_options {
     unsigned frequency;
@@ -26,10 +29,9 @@ typedef struct dz_perf_sample {
     uint64_t at, weight;           /* ns, CLOCK_MONOTONIC; ns of CPU time */
     uint64_t chain[DZ_PERF_DEPTH]; /* addresses by frame pointers, innermost first */
     size_t depth;
-    size_t kernel; /* how many of them, the first ones, are the kernel's */
-    /* By DWARF's numbers, the last one the next instruction; all valid only when stack_len > 0. */
-    uint64_t registers[DZ_PERF_REGISTERS];
-    const char *stack; /* memory from the stack pointer on */
+    size_t kernel;               /* how many of them, the first ones, are the kernel's */
+    uint64_t registers[DZ_REGS]; /* by DWARF's numbers (arch.h); valid only when stack_len > 0 */
+    const char *stack;           /* memory from the stack pointer on */
     size_t stack_len;
     bool pressing; /* more than half of the room is taken: there is no time to lose */
 } dz_perf_sample;
@@ -37,8 +39,7 @@ typedef struct dz_perf_sample {
 /* What came, in order of time over all cores. */
 typedef struct dz_perf_events {
     void (*sample)(void *arg, const dz_perf_sample *sample);
-    void (*map)(void *arg, pid_t pid, uint64_t at, uint64_t start, uint64_t length, uint64_t offset,
-                const char *name);
+    void (*map)(void *arg, const dz_mapped *mapped);
     void (*exec)(void *arg, pid_t pid, uint64_t at);
     void (*fork)(void *arg, pid_t pid, pid_t parent, uint64_t at);
     /* With off_cpu: a thread begins (`in`) or stops to run; preempted: it could have gone on. */

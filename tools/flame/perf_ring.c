@@ -5,25 +5,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if defined(__x86_64__)
-#include <asm/perf_regs.h>
-
-/* DWARF's numbers in the kernel's order: AX BX CX DX SI DI BP SP IP, R8 to R15. */
-static const unsigned char by_kernel[DZ_PERF_REGISTERS] = {0, 3, 2,  1,  4,  5,  6,  7, 16,
-                                                           8, 9, 10, 11, 12, 13, 14, 15};
-
 uint64_t dz_ring_registers(void)
 {
-    return (UINT64_C(0xff) << PERF_REG_X86_R8) | ((UINT64_C(1) << (PERF_REG_X86_IP + 1)) - 1);
+    const dz_arch *arch = dz_arch_here();
+    return arch ? arch->asked : 0;
 }
-#else
-static const unsigned char by_kernel[DZ_PERF_REGISTERS];
-
-uint64_t dz_ring_registers(void)
-{
-    return 0;
-}
-#endif
 
 int dz_ring_map(dz_ring *r, size_t least)
 {
@@ -108,10 +94,11 @@ static uint64_t take(const char **at, const char *end, size_t size)
 /* Registers, then the stack: how much room it has, the bytes, how many of them were filled. */
 static void take_stack(dz_perf_sample *s, const char *at, const char *end)
 {
-    if (take(&at, end, 8) != PERF_SAMPLE_REGS_ABI_64) /* none, or a 32-bit program's */
+    const dz_arch *arch = dz_arch_here();
+    if (take(&at, end, 8) != PERF_SAMPLE_REGS_ABI_64 || !arch) /* none, or a 32-bit program's */
         return;
-    for (size_t i = 0; i < DZ_PERF_REGISTERS; i++)
-        s->registers[by_kernel[i]] = take(&at, end, 8);
+    for (size_t i = 0; i < arch->regs; i++)
+        s->registers[arch->by_kernel[i]] = take(&at, end, 8);
     uint64_t size = take(&at, end, 8);
     if (size == 0 || size > (uint64_t)(end - at))
         return;
@@ -151,16 +138,20 @@ static void tell_sample(const dz_perf_events *events, const char *at, const char
 static void tell_map(const dz_perf_events *events, const char *at, const char *end, bool two,
                      uint64_t time)
 {
-    pid_t pid = (pid_t)take(&at, end, 4);
+    dz_mapped m = {.pid = (pid_t)take(&at, end, 4), .at = time};
     take(&at, end, 4);
-    uint64_t start = take(&at, end, 8), length = take(&at, end, 8), offset = take(&at, end, 8);
+    m.start = take(&at, end, 8);
+    m.length = take(&at, end, 8);
+    m.offset = take(&at, end, 8);
     if (two) {
-        for (int i = 0; i < 3; i++) /* device, inode, generation (or build id) */
-            take(&at, end, 8);
+        take(&at, end, 8); /* device */
+        m.inode = take(&at, end, 8);
+        take(&at, end, 8); /* generation */
         take(&at, end, 8); /* protection and flags: without data maps only code is reported */
     }
+    m.name = at;
     if (at < end && memchr(at, 0, (size_t)(end - at)))
-        events->map(events->arg, pid, time, start, length, offset, at);
+        events->map(events->arg, &m);
 }
 
 static void tell_task(const dz_perf_events *events, const char *at, const char *end, bool fork,

@@ -1,6 +1,7 @@
 /* pprof's profile.proto (github.com/google/pprof), written by hand: a few nested messages of
  * varints and strings. Not compressed, which its readers accept. */
 #include "formats.h"
+#include "json_stream.h"
 
 #include <donmaz/buf.h>
 #include <donmaz/error.h>
@@ -45,15 +46,16 @@ static void message(writer *w, unsigned field)
     w->buf.len = 0;
 }
 
+/* Strings are UTF-8, or readers refuse the whole: other bytes become U+FFFD. */
 static void string(writer *w, dz_slice text)
 {
-    writer head = {.out = w->out};
-    varint(&head, (6 << 3) | 2);
-    varint(&head, text.len);
-    fwrite(head.buf.data, 1, head.buf.len, w->out);
-    fwrite(text.ptr, 1, text.len, w->out);
-    w->failed |= head.failed;
-    dz_buf_release(&head.buf);
+    for (size_t i = 0, n; i < text.len; i += n ? n : 1) {
+        dz_slice rest = dz_slice_make(text.ptr + i, text.len - i);
+        n = (unsigned char)*rest.ptr < 0x20 ? 1 : dz_utf8_length(rest);
+        w->failed |=
+            dz_buf_append(&w->buf, n ? dz_slice_make(rest.ptr, n) : DZ_LIT("\xef\xbf\xbd")) < 0;
+    }
+    message(w, 6);
 }
 
 static void value_type(writer *w, unsigned field, uint64_t type, uint64_t unit)
@@ -78,6 +80,7 @@ static void location_and_function(writer *w, const dz_profile *p, uint32_t frame
     writer line = {.out = w->out};
     number(&line, 1, (uint64_t)frame + 1);
     number(&line, 2, f->line);
+    number(&line, 3, f->column);
     number(w, 1, (uint64_t)frame + 1);
     varint(w, (4 << 3) | 2);
     varint(w, line.buf.len);

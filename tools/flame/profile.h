@@ -127,6 +127,9 @@ long dz_profile_hottest(const dz_profile *profile, dz_hot *out, size_t cap, dz_t
  * holds the code, empty when unknown. */
 void dz_frame_of_symbol(dz_profile *profile, dz_slice symbol, dz_slice module, dz_frame *frame);
 
+/* The file of a script's address: the path in "file:///a%20b.js", any other as it is. A string. */
+uint32_t dz_frame_file(dz_profile *profile, dz_slice url);
+
 /* What a JavaScript frame is, by its name and script address. */
 dz_frame_kind dz_frame_classify(dz_slice name, dz_slice url);
 

@@ -68,20 +68,34 @@ static int by_self(const void *a, const void *b)
     return x->total != y->total ? (x->total < y->total ? 1 : -1) : 0;
 }
 
-/* Adds a function's total once for each stack in which it is the outermost of its kind. */
-static void add_totals(const dz_profile *p, const uint64_t *totals, const uint32_t *same,
+/* Adds a function's total once for each stack in which it is the outermost of its kind: a walk over
+ * the tree that counts how often each function is above. */
+static bool add_totals(const dz_profile *p, const uint64_t *totals, const uint32_t *same,
                        dz_hot *all)
 {
-    for (size_t i = 1; i < p->stack_count; i++) {
-        if (totals[i] == 0)
+    uint32_t *above = calloc(p->frame_count, sizeof *above);
+    if (!above)
+        return false;
+    for (uint32_t at = p->stacks[0].first_child; at;) {
+        const dz_stack *s = &p->stacks[at];
+        uint32_t f = same[s->frame];
+        if (above[f]++ == 0)
+            all[f].total += totals[at];
+        if (s->first_child) {
+            at = s->first_child;
             continue;
-        uint32_t f = same[p->stacks[i].frame];
-        bool inside = false;
-        for (uint32_t up = p->stacks[i].parent; up && !inside; up = p->stacks[up].parent)
-            inside = same[p->stacks[up].frame] == f;
-        if (!inside)
-            all[f].total += totals[i];
+        }
+        while (at && !p->stacks[at].next_sibling) { /* up from the last of its siblings */
+            above[same[p->stacks[at].frame]]--;
+            at = p->stacks[at].parent;
+        }
+        if (at) {
+            above[same[p->stacks[at].frame]]--;
+            at = p->stacks[at].next_sibling;
+        }
     }
+    free(above);
+    return true;
 }
 
 /* Self time per stack, of the whole profile or of the ticks in the window, idle ones left out. */
@@ -111,7 +125,8 @@ long dz_profile_hottest(const dz_profile *p, dz_hot *out, size_t cap, dz_tick_fi
         all[same[p->stacks[i].frame]].self += totals[i]; /* not yet its children's */
     for (size_t i = p->stack_count; i-- > 1;)
         totals[p->stacks[i].parent] += totals[i];
-    add_totals(p, totals, same, all);
+    if (!add_totals(p, totals, same, all))
+        goto done;
     for (size_t i = 0; i < p->line_count; i++) {
         uint32_t f = same[p->lines[i].frame];
         if (p->lines[i].ticks > best[f]) {

@@ -31,6 +31,36 @@ static uint32_t cut_number(dz_slice *text)
     return n;
 }
 
+static int nibble(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+uint32_t dz_frame_file(dz_profile *p, dz_slice url)
+{
+    if (!begins(url, "file://"))
+        return dz_profile_string(p, url);
+    char *path = malloc(url.len);
+    size_t len = 0;
+    for (size_t i = 7; path && i < url.len; i++) {
+        char c = url.ptr[i];
+        int high = c == '%' && i + 2 < url.len ? nibble(url.ptr[i + 1]) : -1;
+        int low = high >= 0 ? nibble(url.ptr[i + 2]) : -1;
+        if (low >= 0) {
+            c = (char)(high * 16 + low);
+            i += 2;
+        }
+        path[len++] = c;
+    }
+    p->failed |= !path;
+    uint32_t file = dz_profile_string(p, dz_slice_make(path, len));
+    free(path);
+    return file;
+}
+
 /* "*name /dir/file.js:12:3": the place comes after the last space that is followed by one. */
 static void javascript(dz_profile *p, dz_slice text, dz_frame *frame)
 {
@@ -48,10 +78,8 @@ static void javascript(dz_profile *p, dz_slice text, dz_frame *frame)
     uint32_t last = cut_number(&url), first = cut_number(&url);
     frame->line = first ? first : last;
     frame->column = first ? last : 0;
-    if (begins(url, "file://"))
-        url = after(url, 7);
     frame->name = dz_profile_string(p, name.len ? name : DZ_LIT("(anonymous)"));
-    frame->file = dz_profile_string(p, url);
+    frame->file = dz_frame_file(p, url);
     frame->kind = (uint8_t)dz_frame_classify(name, url);
 }
 

@@ -76,22 +76,22 @@ static bool is_file(const char *path)
            strncmp(path, "/dev/", 5) != 0 && strncmp(path, "/SYSV", 5) != 0;
 }
 
-static int module_of(dz_symbols *s, pid_t pid, uint64_t root, uint64_t start, uint64_t end,
-                     const char *path)
+static bool same_file(const dz_module *m, const dz_mapped *mapped, uint64_t root, bool deleted)
 {
-    bool vdso = strcmp(path, "[vdso]") == 0;
-    if (!vdso && !is_file(path))
+    size_t len = strlen(mapped->name) - (deleted ? sizeof DZ_DELETED - 1 : 0);
+    return m->root == root && m->deleted == deleted && m->inode == mapped->inode &&
+           strncmp(m->path, mapped->name, len) == 0 && m->path[len] == 0;
+}
+
+static int module_of(dz_symbols *s, uint64_t root, const dz_mapped *mapped)
+{
+    const char *path = mapped->name;
+    if (strcmp(path, "[vdso]") != 0 && !is_file(path))
         return path[0] == '[' && strncmp(path, "[anon", 5) != 0 ? DZ_MODULE_NONE : DZ_MODULE_JIT;
-    size_t len = strlen(path);
-    static const char gone[] = " (deleted)";
-    bool deleted = len >= sizeof gone && strcmp(path + len - sizeof gone + 1, gone) == 0;
-    len -= deleted ? sizeof gone - 1 : 0;
-    for (size_t i = 0; i < s->module_count; i++) {
-        const dz_module *m = &s->modules[i];
-        if (m->root == root && m->deleted == deleted && strncmp(m->path, path, len) == 0 &&
-            m->path[len] == 0)
+    bool deleted = dz_module_is_deleted(path);
+    for (size_t i = 0; i < s->module_count; i++)
+        if (same_file(&s->modules[i], mapped, root, deleted))
             return (int)i;
-    }
     if (s->module_count == s->module_cap) {
         size_t cap = s->module_cap ? s->module_cap * 2 : 32;
         dz_module *more = reallocarray(s->modules, cap, sizeof *more);
@@ -100,22 +100,23 @@ static int module_of(dz_symbols *s, pid_t pid, uint64_t root, uint64_t start, ui
         s->modules = more;
         s->module_cap = cap;
     }
-    if (!dz_module_init(&s->modules[s->module_count], path, root, pid, start, end))
+    if (!dz_module_init(&s->modules[s->module_count], mapped, root))
         return DZ_MODULE_NONE;
     return (int)s->module_count++;
 }
 
-void dz_symbols_map(dz_symbols *s, pid_t pid, uint64_t at, uint64_t start, uint64_t length,
-                    uint64_t offset, const char *name)
+void dz_symbols_map(dz_symbols *s, const dz_mapped *mapped)
 {
-    if (length > UINT64_MAX - start)
+    if (mapped->length > UINT64_MAX - mapped->start)
         return;
-    uint64_t root = name[0] == '/' ? root_at(s, pid, at) : 1;
-    dz_mapping m = {.start = start, .end = start + length, .offset = offset, .at = at};
-    m.module = module_of(s, pid, root, start, m.end, name);
-    if (name[0] != '/') /* no file: the kernel gives the address in its place */
-        m.offset = 0;
-    dz_images_map(&s->images, pid, &m);
+    bool file = mapped->name[0] == '/';
+    uint64_t root = file ? root_at(s, mapped->pid, mapped->at) : 1;
+    dz_mapping m = {.start = mapped->start,
+                    .end = mapped->start + mapped->length,
+                    .offset = file ? mapped->offset : 0, /* else the address stands in its place */
+                    .at = mapped->at,
+                    .module = module_of(s, root, mapped)};
+    dz_images_map(&s->images, mapped->pid, &m);
 }
 
 void dz_symbols_fork(dz_symbols *s, pid_t pid, pid_t parent, uint64_t at)
@@ -137,16 +138,18 @@ void dz_symbols_read_maps(dz_symbols *s, pid_t pid)
         next = strchr(line, '\n');
         if (next)
             *next++ = 0;
-        uint64_t start, end, offset;
+        uint64_t end;
         char rights[8];
         int name = 0;
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %*s %n", &start, &end, rights,
-                   &offset, &name) != 4 ||
+        dz_mapped m = {.pid = pid};
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %" SCNu64 " %n", &m.start,
+                   &end, rights, &m.offset, &m.inode, &name) != 5 ||
             rights[2] != 'x' || !name)
             continue;
         /* Memory of no file is without a name here; the kernel's events call it so. */
-        const char *file = line[name] ? line + name : "//anon";
-        dz_symbols_map(s, pid, 0, start, end - start, offset, file);
+        m.name = line[name] ? line + name : "//anon";
+        m.length = end - m.start;
+        dz_symbols_map(s, &m);
     }
     free(text);
 }
@@ -230,8 +233,9 @@ const char *dz_symbols_nameless(dz_symbols *s, double share, const char **why)
             worst = &s->modules[i];
     if (!worst || (double)worst->nameless <= share * (double)s->samples)
         return NULL;
-    *why = !worst->mod && worst->deleted ? "was deleted while it ran"
-           : !worst->mod                 ? "can't be read"
+    *why = !worst->mod && worst->deleted    ? "was deleted while it ran"
+           : !worst->mod && worst->replaced ? "was replaced while it ran"
+           : !worst->mod                    ? "can't be read"
            : dz_module_stripped(worst)
                ? "is stripped and its separate debug file is missing (a -dbg, -dbgsym or "
                  "-debuginfo package has it)"

@@ -17,8 +17,7 @@ dz_symbols *dz_symbols_new(dz_profile *profile);
 void dz_symbols_free(dz_symbols *symbols);
 
 /* A process maps a file's code; forks; runs another program. */
-void dz_symbols_map(dz_symbols *symbols, pid_t pid, uint64_t at, uint64_t start, uint64_t length,
-                    uint64_t offset, const char *name);
+void dz_symbols_map(dz_symbols *symbols, const dz_mapped *mapped);
 void dz_symbols_fork(dz_symbols *symbols, pid_t pid, pid_t parent, uint64_t at);
 void dz_symbols_exec(dz_symbols *symbols, pid_t pid, uint64_t at);
 

@@ -3,16 +3,17 @@
 #include <dwarf.h>
 
 typedef struct walk {
+    const dz_arch *arch;
     const dz_perf_sample *sample;
     uint64_t value[DZ_REGS];
-    uint32_t valid; /* one bit a register */
+    uint64_t valid; /* one bit a register */
     uint64_t low;   /* address of the copy's first byte */
     bool beyond;    /* memory was wanted that lies above the copy */
 } walk;
 
 static bool has(const walk *w, unsigned reg)
 {
-    return reg < DZ_REGS && (w->valid & (1U << reg));
+    return reg < DZ_REGS && (w->valid & (UINT64_C(1) << reg));
 }
 
 static bool read_memory(walk *w, uint64_t at, uint64_t *out)
@@ -156,62 +157,90 @@ static bool value_of(walk *w, const dz_cfi *cfi, const dz_cfi_value *v, unsigned
     }
 }
 
+static uint64_t bit(unsigned reg)
+{
+    return UINT64_C(1) << reg;
+}
+
 /* Whether there is a caller, whose registers are then the walk's. */
 static bool step_by_rule(walk *w, const dz_cfi *cfi, const dz_cfi_rule *rule)
 {
-    uint64_t cfa, value[DZ_REGS];
-    uint32_t valid = 0;
+    const dz_arch *a = w->arch;
+    uint64_t cfa, value[DZ_REGS] = {0}, valid = 0;
     if (!value_of(w, cfi, &rule->cfa, 0, NULL, &cfa))
         return false;
-    for (unsigned i = 0; i < DZ_REGS; i++)
+    for (unsigned i = 0; i < a->regs; i++)
         if (value_of(w, cfi, &rule->regs[i], i, &cfa, &value[i]))
-            valid |= 1U << i;
-    if (rule->regs[DZ_REG_SP].kind == DZ_CFI_SAME) { /* no rule of its own: what CFA means */
-        value[DZ_REG_SP] = cfa;
-        valid |= 1U << DZ_REG_SP;
+            valid |= bit(i);
+    uint8_t own = rule->regs[a->sp].kind;
+    if (own == DZ_CFI_SAME || own == DZ_CFI_UNDEFINED) { /* no rule of its own: what CFA means */
+        value[a->sp] = cfa;
+        valid |= bit(a->sp);
     }
-    memcpy(w->value, value, sizeof value);
-    w->valid = valid;
-    return has(w, DZ_REG_PC);
-}
-
-static bool step_by_pointer(walk *w)
-{
-    uint64_t fp = w->value[DZ_REG_FP], above, pc;
-    if (!has(w, DZ_REG_FP) || fp < w->value[DZ_REG_SP] || (fp & 7) || !read_memory(w, fp, &above) ||
-        !read_memory(w, fp + 8, &pc))
+    if (!(valid & bit(a->ra)))
         return false;
-    w->value[DZ_REG_FP] = above;
-    w->value[DZ_REG_SP] = fp + 16;
-    w->value[DZ_REG_PC] = pc;
-    w->valid = 1U << DZ_REG_FP | 1U << DZ_REG_SP | 1U << DZ_REG_PC;
+    value[a->pc] = value[a->ra] & a->pc_bits;
+    memcpy(w->value, value, sizeof value);
+    w->valid = valid | bit(a->pc);
     return true;
 }
 
-dz_unwound dz_unwind(dz_symbols *symbols, uint32_t image, const dz_perf_sample *sample,
-                     uint64_t *out, size_t cap, size_t *depth)
+/* Both processors keep the caller's frame pointer where the frame pointer leads, and the return
+ * address above it. */
+static bool step_by_pointer(walk *w)
 {
-    walk w = {.sample = sample, .valid = (1U << DZ_REGS) - 1};
+    const dz_arch *a = w->arch;
+    uint64_t fp = w->value[a->fp], above, pc;
+    if (!has(w, a->fp) || fp < w->value[a->sp] || (fp & 7) || !read_memory(w, fp, &above) ||
+        !read_memory(w, fp + 8, &pc))
+        return false;
+    w->value[a->fp] = above;
+    w->value[a->sp] = fp + 16; /* at least */
+    w->value[a->pc] = pc & a->pc_bits;
+    w->valid = bit(a->fp) | bit(a->pc) | (a->frame_is_top ? bit(a->sp) : 0);
+    return true;
+}
+
+/* Where rules need what frame pointers did not bring, those may still lead on. */
+static bool step(walk *w, const dz_found_rule *found)
+{
+    if (found->rule) {
+        if (step_by_rule(w, found->cfi, found->rule))
+            return true;
+        if (w->arch->frame_is_top || has(w, w->arch->sp))
+            return false;
+    }
+    return step_by_pointer(w);
+}
+
+dz_unwound dz_unwind(const dz_arch *arch, dz_symbols *symbols, uint32_t image,
+                     const dz_perf_sample *sample, uint64_t *out, size_t cap, size_t *depth)
+{
+    walk w = {.arch = arch, .sample = sample, .valid = bit(arch->regs) - 1};
     memcpy(w.value, sample->registers, sizeof w.value);
-    w.low = w.value[DZ_REG_SP];
+    w.low = w.value[arch->sp];
     bool exact = true; /* the address is where it was interrupted, not behind a call */
     for (*depth = 0; *depth < cap;) {
-        uint64_t pc = w.value[DZ_REG_PC], sp = w.value[DZ_REG_SP];
+        uint64_t pc = w.value[arch->pc], sp = w.value[arch->sp];
         dz_found_rule found = dz_symbols_rule(symbols, image, exact ? pc : pc - 1, sample->at);
         if (!found.mapped && *depth > 0)
             return pc == 0 ? DZ_UNWOUND_WHOLE : DZ_UNWOUND_ASTRAY;
+        if (found.rule && found.cfi->arch != arch)
+            found.rule = NULL;
         /* Whoever names it looks one byte back, as a return address lies behind its call. */
         bool signal = found.rule && found.rule->signal;
         out[*depth] = pc + (*depth > 0 && (exact || signal));
         (*depth)++;
+        /* A function that calls none may leave the return address in its register, and the stack
+         * as it was. */
+        bool leaf = exact && arch->ra != arch->pc;
         exact = signal;
-        if (found.rule && found.rule->regs[DZ_REG_PC].kind == DZ_CFI_UNDEFINED)
+        if (found.rule && found.rule->regs[arch->ra].kind == DZ_CFI_UNDEFINED)
             return DZ_UNWOUND_WHOLE;
-        bool leads = found.rule ? step_by_rule(&w, found.cfi, found.rule) : step_by_pointer(&w);
-        if (!leads)
+        if (!step(&w, &found))
             return w.beyond ? DZ_UNWOUND_CUT : DZ_UNWOUND_ASTRAY;
         /* The signal's stack may be another one; the copy holds one only. */
-        if (w.value[DZ_REG_SP] <= sp)
+        if (w.value[arch->sp] < sp + !leaf)
             return DZ_UNWOUND_ASTRAY;
     }
     return DZ_UNWOUND_CUT;

@@ -6,6 +6,7 @@
 #ifndef DZ_FLAME_UNWIND_H
 #define DZ_FLAME_UNWIND_H
 
+#include "arch.h"
 #include "perf.h"
 #include "symbols.h"
 
@@ -15,8 +16,9 @@ typedef enum dz_unwound {
     DZ_UNWOUND_ASTRAY, /* to code or memory that can't be a caller's */
 } dz_unwound;
 
-/* Writes at most `cap` addresses, innermost first, to `out`; how many to *depth. */
-dz_unwound dz_unwind(dz_symbols *symbols, uint32_t image, const dz_perf_sample *sample,
-                     uint64_t *out, size_t cap, size_t *depth);
+/* The sample is of such a processor. Writes at most `cap` addresses, innermost first, to `out`; how
+ * many to *depth. */
+dz_unwound dz_unwind(const dz_arch *arch, dz_symbols *symbols, uint32_t image,
+                     const dz_perf_sample *sample, uint64_t *out, size_t cap, size_t *depth);
 
 #endif

@@ -27,15 +27,39 @@ static void put_clean(FILE *out, dz_slice text)
     }
 }
 
+static bool is_plain(unsigned char c)
+{
+    return (c > 0x20 && c < 0x7f && !strchr("\"#%;<>?\\^`{|}", c)) || c >= 0x80;
+}
+
+/* A place ends a frame, after a space: a path with what would be misread is written as an address
+ * (RFC 8089), which nothing is lost by. */
+static void put_file(FILE *out, dz_slice file)
+{
+    bool plain = true;
+    for (size_t i = 0; i < file.len; i++)
+        plain =
+            plain && file.ptr[i] != ' ' && file.ptr[i] != ';' && (unsigned char)file.ptr[i] > 0x20;
+    if (plain || file.len == 0 || file.ptr[0] != '/') {
+        put_clean(out, file);
+        return;
+    }
+    fputs("file://", out);
+    for (size_t i = 0; i < file.len; i++)
+        fprintf(out, is_plain((unsigned char)file.ptr[i]) ? "%c" : "%%%02X",
+                (unsigned char)file.ptr[i]);
+}
+
 static void put_collapsed_frame(const dz_profile *p, const dz_frame *f, FILE *out)
 {
+    dz_slice name = dz_profile_text(p, f->name);
     if (f->mark)
         putc(f->mark, out);
-    put_clean(out, dz_profile_text(p, f->name));
-    if (f->line) {
+    put_clean(out, name.len ? name : DZ_LIT("(anonymous)"));
+    if (f->line && f->file) {
         putc(' ', out);
-        put_clean(out, dz_profile_text(p, f->file));
-        fprintf(out, ":%" PRIu32, f->line);
+        put_file(out, dz_profile_text(p, f->file));
+        fprintf(out, f->column ? ":%" PRIu32 ":%" PRIu32 : ":%" PRIu32, f->line, f->column);
     }
     if (f->kind == DZ_FRAME_KERNEL)
         fputs("_[k]", out);
@@ -68,6 +92,9 @@ int dz_write_collapsed(const dz_profile *p, FILE *out)
         if (us == 0 || is_idle(p, i))
             continue;
         size_t depth = path_of(p, (uint32_t)i, path, MAX_PATH);
+        dz_slice first = dz_profile_text(p, p->frames[path[0]].name);
+        if (first.len && first.ptr[0] == '#' && (first.len == 1 || first.ptr[1] <= ' '))
+            putc('\\', out); /* else the line would be taken for a comment */
         for (size_t k = 0; k < depth; k++) {
             if (k)
                 putc(';', out);
@@ -103,10 +130,11 @@ int dz_write_speedscope(const dz_profile *p, FILE *out, const char *title)
             fprintf(out, ",\"col\":%" PRIu32, f->column);
         putc('}', out);
     }
-    fprintf(out, "]},\"profiles\":[{\"type\":\"sampled\",\"name\":");
+    uint64_t unit = p->counts ? 1000 : 1;
+    fputs("]},\"profiles\":[{\"type\":\"sampled\",\"name\":", out);
     dz_json_write_string(out, dz_slice_of(title));
     fprintf(out, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" PRIu64 ",\"samples\":[",
-            p->counts ? "none" : "nanoseconds", dz_profile_total(p));
+            p->counts ? "none" : "nanoseconds", dz_profile_total(p) / unit);
     bool first = true;
     for (size_t i = 1; i < p->stack_count; i++) {
         if (p->stacks[i].self == 0 || is_idle(p, i))
@@ -123,7 +151,7 @@ int dz_write_speedscope(const dz_profile *p, FILE *out, const char *title)
     for (size_t i = 1; i < p->stack_count; i++) {
         if (p->stacks[i].self == 0 || is_idle(p, i))
             continue;
-        fprintf(out, first ? "%" PRIu64 : ",%" PRIu64, p->stacks[i].self);
+        fprintf(out, first ? "%" PRIu64 : ",%" PRIu64, p->stacks[i].self / unit);
         first = false;
     }
     fputs("]}]}\n", out);
@@ -131,16 +159,55 @@ int dz_write_speedscope(const dz_profile *p, FILE *out, const char *title)
     return finish(out);
 }
 
-static void put_url(const dz_profile *p, const dz_frame *f, FILE *out)
+static void put_url(dz_slice file, FILE *out)
+{
+    dz_buf url = {0};
+    if (file.len == 0 || file.ptr[0] != '/') {
+        dz_json_write_string(out, file);
+        return;
+    }
+    dz_buf_append(&url, DZ_LIT("file://"));
+    for (size_t i = 0; i < file.len; i++) {
+        char code[4];
+        snprintf(code, sizeof code, "%%%02X", (unsigned char)file.ptr[i]);
+        dz_buf_append(&url, is_plain((unsigned char)file.ptr[i]) ? dz_slice_make(file.ptr + i, 1)
+                                                                 : dz_slice_make(code, 3));
+    }
+    dz_json_write_string(out, dz_buf_slice(&url));
+    dz_buf_release(&url);
+}
+
+/* Beyond what V8 tells of a node, and only where the call frame does not tell it: other readers
+ * pass it over. */
+static void put_own(const dz_profile *p, const dz_frame *f, FILE *out)
 {
     dz_slice file = dz_profile_text(p, f->file);
-    char *url;
-    if (file.len && file.ptr[0] == '/' && asprintf(&url, "file://%s", file.ptr) > 0) {
-        dz_json_write_string(out, dz_slice_of(url));
-        free(url);
-    } else {
-        dz_json_write_string(out, file);
+    if (dz_frame_classify(dz_profile_text(p, f->name), file) != (dz_frame_kind)f->kind)
+        fprintf(out, ",\"kind\":\"%s\"", dz_frame_kind_name((dz_frame_kind)f->kind));
+    if (f->mark)
+        fprintf(out, ",\"mark\":\"%c\"", f->mark);
+}
+
+static void put_node(const dz_profile *p, size_t stack, FILE *out)
+{
+    const dz_stack *s = &p->stacks[stack];
+    const dz_frame *f = &p->frames[s->frame];
+    fprintf(out, "%s{\"id\":%zu,\"callFrame\":{\"functionName\":", stack ? ",\n" : "", stack + 1);
+    dz_json_write_string(out, dz_profile_text(p, f->name));
+    fprintf(out, ",\"scriptId\":\"%" PRIu32 "\",\"url\":", f->file);
+    put_url(dz_profile_text(p, f->file), out);
+    /* Viewers share time out by hits: as many as microseconds, so that none is lost. */
+    fprintf(out, ",\"lineNumber\":%" PRId64 ",\"columnNumber\":%" PRId64 "},\"hitCount\":%" PRIu64,
+            (int64_t)f->line - 1, (int64_t)f->column - 1, (s->self + 500) / 1000);
+    if (stack)
+        put_own(p, f, out);
+    if (s->first_child) {
+        fputs(",\"children\":[", out);
+        for (uint32_t c = s->first_child; c; c = p->stacks[c].next_sibling)
+            fprintf(out, "%s%" PRIu32, c == s->first_child ? "" : ",", c + 1);
+        putc(']', out);
     }
+    putc('}', out);
 }
 
 int dz_write_cpuprofile(const dz_profile *p, FILE *out)
@@ -148,19 +215,8 @@ int dz_write_cpuprofile(const dz_profile *p, FILE *out)
     uint64_t total = 0;
     fputs("{\"nodes\":[", out);
     for (size_t i = 0; i < p->stack_count; i++) {
-        const dz_stack *s = &p->stacks[i];
-        const dz_frame *f = &p->frames[s->frame];
-        fprintf(out, "%s{\"id\":%zu,\"callFrame\":{\"functionName\":", i ? ",\n" : "", i + 1);
-        dz_json_write_string(out, dz_profile_text(p, f->name));
-        fputs(",\"scriptId\":\"0\",\"url\":", out);
-        put_url(p, f, out);
-        fprintf(out, ",\"lineNumber\":%" PRId64 ",\"columnNumber\":%" PRId64 "}",
-                (int64_t)f->line - 1, (int64_t)f->column - 1);
-        fprintf(out, ",\"hitCount\":%" PRIu64 ",\"children\":[", (s->self + 500000) / 1000000);
-        for (uint32_t c = s->first_child; c; c = p->stacks[c].next_sibling)
-            fprintf(out, "%s%" PRIu32, c == s->first_child ? "" : ",", c + 1);
-        fputs("]}", out);
-        total += (s->self + 500) / 1000;
+        put_node(p, i, out);
+        total += (p->stacks[i].self + 500) / 1000;
     }
     /* One sample a stack, as long as its whole time. A delta is the time before its sample. */
     fprintf(out, "],\"startTime\":0,\"endTime\":%" PRIu64 ",\"samples\":[", total);
@@ -194,11 +250,12 @@ int dz_write_page_data(const dz_profile *p, FILE *out)
     fputs("],\"frames\":[", out);
     for (size_t i = 0; i < p->frame_count; i++) {
         const dz_frame *f = &p->frames[i];
-        fprintf(out, "%s[%" PRIu32 ",%" PRIu32 ",%" PRIu32 ",%u,%d]", i ? "," : "", f->name,
-                f->file, f->line, f->kind,
+        fprintf(out, "%s[%" PRIu32 ",%" PRIu32 ",%" PRIu32 ",%u,%d,%" PRIu32 "]", i ? "," : "",
+                f->name, f->file, f->line, f->kind,
                 f->mark == '*'   ? 1
                 : f->mark == '~' ? 2
-                                 : 0);
+                                 : 0,
+                f->column);
     }
     /* Parents come before children: [frame, parent, self, base]; idle time is not on the CPU. */
     fputs("],\"stacks\":[", out);

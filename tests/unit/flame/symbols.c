@@ -200,7 +200,8 @@ static void the_newest_code_at_an_address_names_it(void **state)
     dz_profile p;
     assert_int_equal(dz_profile_init(&p), 0);
     dz_symbols *s = dz_symbols_new(&p);
-    dz_symbols_map(s, getpid(), 0, 0x1000, 0x1000, 0, "//anon");
+    dz_symbols_map(
+        s, &(dz_mapped){.pid = getpid(), .start = 0x1000, .length = 0x1000, .name = "//anon"});
     dz_symbols_read_jit(s, getpid(), true);
     assert_int_equal(access(path, F_OK), -1); /* removed */
     dz_place at = dz_symbols_find(s, dz_symbols_image(s, getpid(), 1), 0x1010, 1);
