@@ -47,8 +47,10 @@ stress-redis: deps build
 	meson compile -C $(BUILD) test-redis-million
 	$(BUILD)/tests/unit/redis/test-redis-million --answers 1000000 --seed $(SEED)
 
-# donmaz flame reads files of hundreds of megabytes in bounded memory. Minutes; a gigabyte of disk.
+# donmaz flame reads files of hundreds of megabytes in bounded memory, and Go's pprof what it writes.
+# Minutes; a gigabyte of disk.
 stress-flame: deps build
+	DONMAZ_GO=1 meson test -C $(BUILD) browser/flame-viewers
 	python3 tests/e2e/flame/large.py $(BUILD)/donmaz 320
 
 fuzz: deps

@@ -1,7 +1,9 @@
 // What the page tests share: a browser, a page that notes everything it complains about, a temporary
 // folder, and the runner of `donmaz`.
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -43,4 +45,16 @@ export async function open(instance, file, options = {}) {
   await page.goto(pathToFileURL(file).href);
   await page.waitForSelector('h1');
   return page;
+}
+
+/** A browser whose own developer tools are served as pages, at an address of this machine. */
+export async function launchWithDevTools(t, home) {
+  const context = await chromium.launchPersistentContext(home, {
+    executablePath: process.env.CHROMIUM,
+    args: ['--no-sandbox', '--disable-gpu', '--remote-debugging-port=0'],
+    acceptDownloads: true,
+  });
+  t.after(() => context.close());
+  const [port] = (await readFile(path.join(home, 'DevToolsActivePort'), 'utf8')).split('\n');
+  return { context, devtools: `http://127.0.0.1:${port}` };
 }

@@ -210,31 +210,60 @@ static void put_node(const dz_profile *p, size_t stack, FILE *out)
     putc('}', out);
 }
 
+/* The samples of a .cpuprofile, in two lists: nodes, and the time before each. */
+typedef struct sample_list {
+    FILE *out;
+    bool deltas, begun;
+    uint64_t before; /* how long the last one lasts */
+} sample_list;
+
+static void put_sample(sample_list *l, size_t node, uint64_t us)
+{
+    fprintf(l->out, l->begun ? ",%" PRIu64 : "%" PRIu64, l->deltas ? l->before : (uint64_t)node);
+    l->before = us;
+    l->begun = true;
+}
+
+/* V8 tells of these without a stack, so viewers put them on the stack before. */
+static bool is_on_top_of_the_last(const dz_profile *p, const dz_stack *s)
+{
+    dz_slice name = dz_profile_text(p, p->frames[s->frame].name);
+    return s->parent == 0 && (dz_slice_equal(name, DZ_LIT("(garbage collector)")) ||
+                              dz_slice_equal(name, DZ_LIT("(program)")));
+}
+
+/* One sample a stack, as long as its whole time. Where a stack would be taken to go on with the one
+ * before, the root comes in between, for no time; and the last one twice, as some viewers end with
+ * the last sample's beginning. */
+static void put_samples(const dz_profile *p, FILE *out, bool deltas)
+{
+    sample_list list = {.out = out, .deltas = deltas};
+    size_t last = 0;
+    for (size_t i = 1; i < p->stack_count; i++) {
+        const dz_stack *s = &p->stacks[i];
+        if (s->self == 0)
+            continue;
+        if (is_on_top_of_the_last(p, s))
+            put_sample(&list, 1, 0);
+        last = i + 1;
+        put_sample(&list, last, (s->self + 500) / 1000);
+    }
+    if (last)
+        put_sample(&list, last, 0);
+}
+
 int dz_write_cpuprofile(const dz_profile *p, FILE *out)
 {
     uint64_t total = 0;
     fputs("{\"nodes\":[", out);
     for (size_t i = 0; i < p->stack_count; i++) {
         put_node(p, i, out);
-        total += (p->stacks[i].self + 500) / 1000;
+        total += i ? (p->stacks[i].self + 500) / 1000 : 0;
     }
-    /* One sample a stack, as long as its whole time. A delta is the time before its sample. */
     fprintf(out, "],\"startTime\":0,\"endTime\":%" PRIu64 ",\"samples\":[", total);
-    bool first = true;
-    for (size_t i = 0; i < p->stack_count; i++)
-        if (p->stacks[i].self) {
-            fprintf(out, first ? "%zu" : ",%zu", i + 1);
-            first = false;
-        }
+    put_samples(p, out, false);
     fputs("],\"timeDeltas\":[", out);
-    uint64_t before = 0;
-    first = true;
-    for (size_t i = 0; i < p->stack_count; i++)
-        if (p->stacks[i].self) {
-            fprintf(out, first ? "%" PRIu64 : ",%" PRIu64, before);
-            before = (p->stacks[i].self + 500) / 1000;
-            first = false;
-        }
+    put_samples(p, out, true);
     fputs("]}\n", out);
     return finish(out);
 }
