@@ -1,9 +1,7 @@
 // What the page tests share: a browser, a page that notes everything it complains about, a temporary
 // folder, and the runner of `donmaz`.
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
