@@ -161,6 +161,10 @@ int dz_yaml_load(const char *path, dz_yaml_text text, const cyaml_schema_value_t
     diagnosis d = {0};
     cyaml_config_t config = config_for(&d);
     *data = NULL;
+    if (!dz_yaml_fits(text)) {
+        snprintf(message, size, "%s:1: too deep, or too large once its aliases are replaced", path);
+        return DZ_E_TOO_LARGE;
+    }
     cyaml_err_t error =
         cyaml_load_data((const uint8_t *)text.data, text.len, &config, schema, data, NULL);
     if (error == CYAML_ERR_OOM)

@@ -5,6 +5,7 @@
 #include <cyaml/cyaml.h>
 #include <donmaz/slice.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct dz_yaml_text {
@@ -19,6 +20,10 @@ int dz_yaml_read(const char *path, dz_yaml_text *text);
  * and writes one line "FILE:LINE: what is wrong" (no newline) to `message`. */
 int dz_yaml_load(const char *path, dz_yaml_text text, const cyaml_schema_value_t *schema,
                  void **data, char *message, size_t size);
+
+/* Whether the text, with its aliases replaced, stays within what a file for people may be: 256 Ki
+ * values, 64 MiB, 64 levels. True for what is no YAML. (yaml_size.c) */
+bool dz_yaml_fits(dz_yaml_text text);
 
 void dz_yaml_free(const cyaml_schema_value_t *schema, void *data);
 
