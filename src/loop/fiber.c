@@ -168,6 +168,8 @@ void dz_fiber_switch_in(dz_fiber *fiber)
     dz_context_switch(&thread->context, &fiber->context);
     arrived_in_thread(thread);
     thread->fiber = NULL;
+    if (__builtin_expect(thread->is_copy, 0))
+        dz_thread_end_copy(fiber);
 }
 
 static void leave(dz_fiber *fiber)

@@ -31,6 +31,7 @@ dz_runtime *dz_runtime_new(const dz_runtime_options *options, int *error)
     *error = DZ_E_NOMEM;
     if (!runtime)
         return NULL;
+    dz_thread_guard_forks();
     runtime->options = *options;
     runtime->views = calloc(options->loops, sizeof *runtime->views);
     size_t size = options->loops * sizeof *runtime->loops;

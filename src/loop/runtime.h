@@ -38,6 +38,7 @@ struct dz_thread {
     void *sanitizer_fiber;
     void *fake_stack;
     void *alt_stack;
+    bool is_copy; /* of a thread that forked in a handler: it must not go on with the loop */
 
     /* Under runtime->lock. */
     dz_runtime *runtime;
@@ -89,6 +90,11 @@ dz_thread *dz_thread_self(void);
 /* A thread outside the runtime (a pool's worker) that is going to run fibers. */
 void dz_thread_enter(dz_thread *thread);
 void dz_thread_leave(dz_thread *thread);
+
+/* From here on a child that a handler forked, and that comes back instead of calling exec or _exit,
+ * ends with a message: it would answer on the connections of its parent. */
+void dz_thread_guard_forks(void);
+_Noreturn void dz_thread_end_copy(const dz_fiber *fiber);
 
 /* Starts a thread that leaves signals to the threads that asked for them. DZ_E_NO_THREAD. */
 int dz_thread_create(pthread_t *handle, size_t stack_size, void *(*run)(void *), void *arg);

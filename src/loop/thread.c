@@ -5,6 +5,7 @@
 #include <donmaz/error.h>
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -26,6 +27,36 @@ __attribute__((noinline)) dz_thread *dz_thread_self(void)
 {
     __asm__ volatile("");
     return self;
+}
+
+static void note_fork(void)
+{
+    if (self && self->fiber)
+        self->is_copy = true;
+}
+
+static void guard_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, note_fork); /* without memory for it, nothing is noticed */
+}
+
+void dz_thread_guard_forks(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, guard_forks);
+}
+
+void dz_thread_end_copy(const dz_fiber *fiber)
+{
+    char text[256];
+    int len =
+        snprintf(text, sizeof text,
+                 "donmaz: the handler of %.100s forked, and its child came back: a child must "
+                 "end in exec or _exit; it ends here\n",
+                 fiber->label ? fiber->label : "(unknown)");
+    ssize_t n = write(STDERR_FILENO, text, (size_t)len);
+    (void)n;
+    _exit(1);
 }
 
 /* A stack overflow of a fiber leaves no stack for its signal handler: give it one, unless someone
