@@ -4,6 +4,7 @@
 
 #include <donmaz/error.h>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -12,6 +13,17 @@
  * this does, because it was asked to run the program. */
 
 enum { LAST_WORDS_MS = 200 }; /* for the log, when the process ends at once */
+
+/* A socket that gets the number of a closed standard stream would be sent what is printed there. */
+static void hold_standard_streams(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
 
 static void block_signals(sigset_t *set)
 {
@@ -113,6 +125,7 @@ static int serve(dz_app *app, const char *program)
 int dz_run(dz_app *app, int argc, char **argv)
 {
     const char *program = argc > 0 ? argv[0] : "service";
+    hold_standard_streams();
     if (!app) {
         fprintf(stderr, "%s: out of memory\n", program);
         return 1;
