@@ -37,7 +37,10 @@ typedef void dz_error_handler(dz_request *req, dz_response *res, int status, int
 
 /* NULL: out of memory. */
 DZ_API dz_app *dz_app_new(void);
-DZ_API void dz_app_free(dz_app *app); /* NULL is fine */
+/* NULL is fine. An app that still runs is stopped and waited for, as dz_app_stop and dz_app_wait
+ * do; where that can't be (in one of its handlers, or while one computes on and on) it stays in
+ * memory, and the log says so. */
+DZ_API void dz_app_free(dz_app *app);
 
 /* --- routes ---
  * Patterns: "/users/:id"; a last segment "*path" takes the rest of the path. HEAD is answered by
@@ -157,7 +160,7 @@ DZ_API void dz_app_stop(dz_app *app);
 
 /* Waits for the end that dz_app_stop began, at most until the drain timeout; what still runs is
  * then cut. DZ_E_TIMEOUT: handlers still compute, and nothing of the app may be freed; it may be
- * called again. DZ_E_STATE: never started. */
+ * called again. DZ_E_STATE: never started, or called by one of its handlers. */
 DZ_API int dz_app_wait(dz_app *app);
 
 /* --- waiting in handlers --- */

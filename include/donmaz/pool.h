@@ -49,13 +49,14 @@ typedef struct dz_pool_options {
 /* The defaults. */
 DZ_API void dz_pool_options_init(dz_pool_options *options);
 
-/* NULL out of memory, or when the process that worker processes are copied from can't be made.
- * Workers start when there is work. With DZ_PROCESSES call it before the program starts threads
- * (dz_on_start is such a place): worker processes are copies of the program as it is now, so they
- * see the memory of now, not what changes later. */
+/* `options` may be NULL. NULL out of memory, or when the process that worker processes are copied
+ * from can't be made. Workers start when there is work. With DZ_PROCESSES call it before the
+ * program starts threads (dz_on_start is such a place): worker processes are copies of the program
+ * as it is now, so they see the memory of now, not what changes later. */
 DZ_API dz_pool *dz_pool_new(const dz_pool_options *options);
 
-/* Registers a task before any is run. `name` must outlive the pool. DZ_E_EXISTS, DZ_E_NOMEM. */
+/* Registers a task before any is run. `name` must outlive the pool. DZ_E_EXISTS, DZ_E_NOMEM,
+ * DZ_E_INVALID. */
 DZ_API int dz_pool_add_task(dz_pool *pool, const char *name, dz_task_fn *fn);
 
 /* From a handler: runs the task on a worker and parks until it is done; the loop goes on. `in` (may
@@ -96,13 +97,15 @@ DZ_API int dz_pool_start(dz_pool *pool, const char *name, dz_buf *in,
                          const dz_work_options *options, dz_work **work);
 
 /* Parks until the task has posted a message or is done. 1: *message is set, the caller's to
- * release; messages come in order. 0: the task is done and has no more. DZ_E_NOMEM. */
+ * release; messages come in order. 0: the task is done and has no more. DZ_E_NOMEM. DZ_E_STATE: not
+ * called by the handler that started it. */
 DZ_API int dz_work_next(dz_work *work, dz_buf *message);
 
 /* Asks the task to end, as if the client had gone. */
 DZ_API void dz_work_cancel(dz_work *work);
 
-/* Parks until the task is done, drops messages not taken, and frees the run. As dz_pool_run. */
+/* Parks until the task is done, drops messages not taken, and frees the run. As dz_pool_run; with
+ * DZ_E_STATE (not the handler that started it) the run stays. */
 DZ_API int dz_work_finish(dz_work *work, dz_buf *out);
 
 /* --- for task functions --- */

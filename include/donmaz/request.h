@@ -1,7 +1,8 @@
 /* request.h: what a handler reads of a request.
  *
- * A dz_request is valid from the handler's start to its return, on the handler's thread alone. All
- * slices and strings it gives live exactly as long. */
+ * A dz_request is valid from the handler's start to its return, for that handler alone: calls that
+ * wait or allocate fail (DZ_E_STATE, NULL, "") on another thread or in another request's handler.
+ * All slices and strings it gives live exactly as long. */
 #ifndef DONMAZ_REQUEST_H
 #define DONMAZ_REQUEST_H
 

@@ -2,7 +2,8 @@
  *
  * A response is sent whole by one dz_send_* call, or streamed by dz_stream, dz_write and dz_end.
  * A handler that returns without answering has its response completed with 500. All calls are for
- * the handler's thread; they return 0, or
+ * the request's own handler: another thread, or another request's handler, gets DZ_E_STATE and
+ * changes nothing. They return 0, or
  *   DZ_E_STATE    already answered           DZ_E_INVALID  a status or header that may not be sent
  *   DZ_E_NOMEM    DZ_E_CLOSED  the client is gone (streams only: a whole response is just dropped)
  */

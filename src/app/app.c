@@ -102,9 +102,30 @@ static void free_view(dz_app *app)
     free(app);
 }
 
+/* Whether the caller is one of the app's own handlers, which can't wait for its own end. */
+static bool in_own_handler(const dz_core *core)
+{
+    const dz_fiber *fiber = dz_fiber_current();
+    return fiber && core->runtime && fiber->loop->runtime == core->runtime;
+}
+
+/* Ends what runs; false: it can't be ended, and nothing may be freed. */
+static bool end(dz_app *app)
+{
+    if (!app->core->running)
+        return true;
+    dz_app_stop(app);
+    if (dz_app_wait(app) == 0)
+        return true;
+    dz_core_log(app->core, 50,
+                "dz_app_free while handlers run: the app stays in memory; "
+                "call dz_app_stop and dz_app_wait before, outside of handlers");
+    return false;
+}
+
 void dz_app_free(dz_app *app)
 {
-    if (!app || app->parent)
+    if (!app || app->parent || !end(app))
         return;
     dz_core *core = app->core;
     for (dz_list *link; (link = dz_list_shift(&core->parts));) {
@@ -156,6 +177,10 @@ void dz_use_at(dz_app *app, dz_handler *middleware, const char *place)
 {
     if (!app || dz_core_sealed(app->core, DZ_WARNED_USE, "dz_use", place))
         return;
+    if (!middleware) {
+        dz_core_fail_build(app->core, place ? place : "dz_use", DZ_E_INVALID);
+        return;
+    }
     dz_handler **list = realloc(app->middleware, (app->middleware_count + 1) * sizeof *list);
     if (!list) {
         dz_core_fail_build(app->core, "dz_use", DZ_E_NOMEM);
@@ -198,6 +223,10 @@ dz_app *dz_group(dz_app *app, const char *prefix)
 {
     if (!app || dz_core_sealed(app->core, DZ_WARNED_ROUTE, "dz_group", prefix))
         return NULL;
+    if (!prefix) {
+        dz_core_fail_build(app->core, "dz_group", DZ_E_INVALID);
+        return NULL;
+    }
     dz_app *group = calloc(1, sizeof *group);
     const char *above = app->prefix ? app->prefix : "";
     if (!group || asprintf(&group->prefix, "%s%s", above, prefix) < 0) {
@@ -219,8 +248,8 @@ static dz_route *add_route(dz_app *app, unsigned method, const char *pattern, dz
     if (!app || dz_core_sealed(app->core, DZ_WARNED_ROUTE, "registering a route", pattern))
         return NULL;
     dz_core *core = app->core;
-    int rc = DZ_E_NOMEM;
-    dz_route *route = calloc(1, sizeof *route);
+    int rc = pattern && handler ? DZ_E_NOMEM : DZ_E_INVALID;
+    dz_route *route = rc == DZ_E_NOMEM ? calloc(1, sizeof *route) : NULL;
     if (!route)
         goto fail;
     const char *name = method == DZ_ANY ? "ANY" : dz_method_name((dz_method)method);
@@ -240,7 +269,7 @@ static dz_route *add_route(dz_app *app, unsigned method, const char *pattern, dz
     dz_list_push(&core->routes, &route->link);
     return route;
 fail:
-    dz_core_fail_build(core, pattern, rc);
+    dz_core_fail_build(core, pattern ? pattern : "(no pattern)", rc);
     if (route) {
         free(route->label);
         free(route->chain);
@@ -283,6 +312,10 @@ dz_route *dz_route_use_at(dz_route *route, dz_handler *middleware, const char *p
 {
     if (!route || dz_core_sealed(route->core, DZ_WARNED_USE, "dz_route_use", place))
         return route;
+    if (!middleware) {
+        dz_core_fail_build(route->core, route->label, DZ_E_INVALID);
+        return route;
+    }
     dz_handler **chain = realloc(route->chain, (route->chain_len + 1) * sizeof *chain);
     if (!chain) {
         dz_core_fail_build(route->core, route->label, DZ_E_NOMEM);
@@ -354,7 +387,7 @@ void dz_on_stop(dz_app *app, void (*stop)(dz_app *app, void *data))
 
 int dz_app_set(dz_app *app, const char *name, const char *value)
 {
-    return dz_settings_set(&app->core->settings, name, value);
+    return app && name && value ? dz_settings_set(&app->core->settings, name, value) : DZ_E_INVALID;
 }
 
 /* --- running --- */
@@ -479,6 +512,10 @@ static int build_builtin_chains(dz_app *app)
 
 int dz_app_start(dz_app *app, unsigned *port)
 {
+    if (!app)
+        return DZ_E_INVALID;
+    unsigned ignored;
+    port = port ? port : &ignored;
     dz_core *core = app->core;
     if (app->parent || core->runtime)
         return DZ_E_STATE;
@@ -504,19 +541,23 @@ int dz_app_start(dz_app *app, unsigned *port)
     if (rc < 0)
         return rc;
     dz_core_seal(core);
-    return dz_runtime_start(core->runtime);
+    rc = dz_runtime_start(core->runtime);
+    core->running = rc == 0;
+    return rc;
 }
 
 void dz_app_stop(dz_app *app)
 {
-    if (app->core->server)
+    if (app && app->core->server)
         dz_server_drain(app->core->server);
 }
 
 int dz_app_wait(dz_app *app)
 {
+    if (!app)
+        return DZ_E_INVALID;
     dz_core *core = app->core;
-    if (!core->server)
+    if (!core->server || in_own_handler(core))
         return DZ_E_STATE;
     int rc = dz_runtime_join(core->runtime, dz_now() + core->settings.drain_timeout_ns);
     if (rc < 0) {
@@ -524,5 +565,6 @@ int dz_app_wait(dz_app *app)
         dz_server_abort(core->server);
         rc = dz_runtime_join(core->runtime, dz_now() + DZ_SEC);
     }
+    core->running = core->running && rc < 0;
     return rc;
 }

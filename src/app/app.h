@@ -97,6 +97,7 @@ typedef struct dz_core {
         pthread_mutex_t lock; /* of those that add */
     } after;
     _Atomic bool sealed; /* started: middleware and routes stay as they are */
+    bool running;        /* its threads live: dz_app_start to the end of dz_app_wait */
     _Atomic unsigned warned;
 
     dz_runtime *runtime;
@@ -187,11 +188,11 @@ void dz_core_flush_log(const dz_core *core, unsigned timeout_ms);
 /* request_log.c: for dz_service. */
 void dz_core_request_ended(void *context, dz_request *req);
 void dz_core_request_refused(void *context, int status);
-/* Begins the ids of this process. */
 /* Copies what the request log will say of the head. The log's line is written when the response is,
  * and by then the connection has used the head's memory for what came after it. To be called when
  * the handler is done. */
 void dz_core_keep_head(dz_core *core, dz_request *req);
+/* Begins the ids of this process. */
 void dz_core_start_ids(dz_core *core);
 
 /* metrics.c: makes the app's registry, whose text has all that is measured of it. DZ_E_NOMEM. */
@@ -199,6 +200,9 @@ int dz_core_make_metrics(dz_core *core);
 void dz_core_free_metrics(dz_core *core);
 /* process.c: adds the figures of this process. */
 int dz_metrics_add_process(dz_metrics *metrics);
+
+/* response.c: as dz_res_header_slice, also where no handler runs. */
+int dz_core_set_header(dz_response *res, dz_slice name, dz_slice value);
 
 /* error.c */
 void dz_core_render_error(dz_request *req, dz_response *res, int status, int error);

@@ -36,7 +36,7 @@ void dz_core_render_error(dz_request *req, dz_response *res, int status, int err
 
 int dz_send_error(dz_response *res, int status, int error)
 {
-    if (res->state != DZ_RESPONSE_OPEN)
+    if (res->state != DZ_RESPONSE_OPEN || !dz_http_is_handler(res->req))
         return DZ_E_STATE;
     dz_core_render_error(res->req, res, status, error);
     return 0;

@@ -39,7 +39,7 @@ static dz_slice decode(dz_request *req, dz_slice text, bool plus)
 {
     if (!dz_percent_needed(text, plus))
         return text.ptr ? text : DZ_LIT("");
-    char *out = dz_arena_alloc(&req->arena, text.len);
+    char *out = dz_http_is_handler(req) ? dz_arena_alloc(&req->arena, text.len) : NULL;
     int len = out ? dz_percent_decode(out, text, plus) : DZ_E_NOMEM;
     return len < 0 ? (dz_slice){0} : dz_slice_make(out, (size_t)len);
 }
@@ -121,6 +121,8 @@ static void on_find_peer(dz_loop *loop, dz_fiber *fiber)
 const char *dz_req_ip(dz_request *req)
 {
     enum { TEXT = INET6_ADDRSTRLEN };
+    if (!dz_http_is_handler(req))
+        return "";
     char *text = dz_arena_alloc(&req->arena, TEXT);
     if (!text)
         return "";
@@ -214,6 +216,8 @@ static local *find_local(const dz_request *req, const char *name)
 
 int dz_req_set(dz_request *req, const char *name, void *value)
 {
+    if (!dz_http_is_handler(req))
+        return DZ_E_STATE;
     local *it = find_local(req, name);
     if (!it) {
         it = dz_arena_alloc(&req->arena, sizeof *it);
@@ -239,5 +243,5 @@ void *dz_req_data(const dz_request *req)
 
 void *dz_req_alloc(dz_request *req, size_t size)
 {
-    return dz_arena_alloc(&req->arena, size);
+    return dz_http_is_handler(req) ? dz_arena_alloc(&req->arena, size) : NULL;
 }

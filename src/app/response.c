@@ -11,8 +11,13 @@ static dz_slice copy(dz_response *res, dz_slice text)
     return dz_slice_make(out, out ? text.len : 0);
 }
 
+/* No program needs as many; the head they make would be refused by any client. */
+enum { HEADERS_MAX = 1 << 14 };
+
 static int add(dz_response *res, dz_slice name, dz_slice value)
 {
+    if (res->header_count == HEADERS_MAX)
+        return DZ_E_TOO_LARGE;
     if (res->header_count == res->header_cap) {
         uint16_t cap = res->header_cap ? (uint16_t)(res->header_cap * 2) : 8;
         dz_header *headers = dz_arena_alloc(&res->req->arena, cap * sizeof *headers);
@@ -45,7 +50,7 @@ static int check(const dz_response *res, dz_slice name, dz_slice value)
     return dz_header_valid(name, value) && !is_ours(name) ? 0 : DZ_E_INVALID;
 }
 
-int dz_res_header_slice(dz_response *res, dz_slice name, dz_slice value)
+int dz_core_set_header(dz_response *res, dz_slice name, dz_slice value)
 {
     int rc = check(res, name, value);
     if (rc < 0)
@@ -66,6 +71,11 @@ int dz_res_header_slice(dz_response *res, dz_slice name, dz_slice value)
     return kept_name.ptr ? add(res, kept_name, kept) : DZ_E_NOMEM;
 }
 
+int dz_res_header_slice(dz_response *res, dz_slice name, dz_slice value)
+{
+    return dz_http_is_handler(res->req) ? dz_core_set_header(res, name, value) : DZ_E_STATE;
+}
+
 int dz_res_header(dz_response *res, const char *name, const char *value)
 {
     return dz_res_header_slice(res, dz_slice_of(name), dz_slice_of(value));
@@ -74,6 +84,8 @@ int dz_res_header(dz_response *res, const char *name, const char *value)
 int dz_res_add_header(dz_response *res, const char *name, const char *value)
 {
     int rc = check(res, dz_slice_of(name), dz_slice_of(value));
+    if (rc == 0 && !dz_http_is_handler(res->req))
+        rc = DZ_E_STATE;
     if (rc < 0)
         return rc;
     dz_slice kept_name = copy(res, dz_slice_of(name)), kept = copy(res, dz_slice_of(value));
@@ -93,7 +105,7 @@ int dz_res_status(const dz_response *res)
 /* A type set by dz_res_header goes before the call's own. */
 static int begin(dz_response *res, int status, const char *type)
 {
-    if (res->state != DZ_RESPONSE_OPEN)
+    if (res->state != DZ_RESPONSE_OPEN || !dz_http_is_handler(res->req))
         return DZ_E_STATE;
     if (status < 200 || status > 999)
         return DZ_E_INVALID;
@@ -185,6 +197,8 @@ int dz_send_json(dz_response *res, int status, const char *fmt, ...)
     enum { FIRST = 256 };
     dz_buf text = {0};
     dz_json json;
+    if (!dz_http_is_handler(res->req))
+        return DZ_E_STATE;
     int rc = grow(&text, FIRST, res);
     if (rc < 0)
         return rc;

@@ -265,13 +265,16 @@ void dz_app_option(dz_app *app, const char *name, const char *value_name, const 
 {
     if (!app)
         return;
-    dz_user_option *it = malloc(sizeof *it);
-    if (!it) {
-        app->core->build_error = name;
-        app->core->build_error_code = DZ_E_NOMEM;
+    if (!name || !value) {
+        dz_core_fail_build(app->core, name ? name : "dz_app_option", DZ_E_INVALID);
         return;
     }
-    *it = (dz_user_option){name, value_name, help, value, app->core->user_options};
+    dz_user_option *it = malloc(sizeof *it);
+    if (!it) {
+        dz_core_fail_build(app->core, name, DZ_E_NOMEM);
+        return;
+    }
+    *it = (dz_user_option){name, value_name, help ? help : "", value, app->core->user_options};
     app->core->user_options = it;
 }
 

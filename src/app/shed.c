@@ -60,7 +60,7 @@ static void answer_here(dz_request *req)
         type = type_of(text);
     }
     dz_buf body = dz_buf_borrow(text);
-    dz_res_header(res, "Retry-After", core->shed->retry_after);
+    dz_core_set_header(res, DZ_LIT("Retry-After"), dz_slice_of(core->shed->retry_after));
     res->status = 503;
     res->content_type = dz_slice_of(type);
     dz_core_keep_head(core, req);

@@ -263,6 +263,8 @@ static void start_read(dz_loop *loop, dz_fiber *fiber)
 int dz_http_body(dz_request *req)
 {
     dz_body *body = &req->body;
+    if (!dz_http_is_handler(req))
+        return DZ_E_STATE;
     switch (body->state) {
     case DZ_BODY_STATE_NONE:
         return 0;
@@ -283,7 +285,7 @@ int dz_http_body(dz_request *req)
 ssize_t dz_http_read(dz_request *req, void *out, size_t cap)
 {
     dz_body *body = &req->body;
-    if (cap == 0 || body->whole.data)
+    if (cap == 0 || body->whole.data || !dz_http_is_handler(req))
         return DZ_E_STATE;
     if (body->state == DZ_BODY_STATE_NONE || body->state == DZ_BODY_STATE_DONE)
         return 0;

@@ -50,6 +50,16 @@ static void on_reply(dz_loop *loop, dz_msg *msg)
 
 /* --- in the handler --- */
 
+static bool is_open(const dz_request *req)
+{
+    return req->res.state == DZ_RESPONSE_OPEN && dz_http_is_handler(req);
+}
+
+static bool is_streaming(const dz_request *req)
+{
+    return req->res.state == DZ_RESPONSE_STREAMING && dz_http_is_handler(req);
+}
+
 /* Whether the connection should go on, as far as the handler can know. */
 static dz_persist persistence(dz_request *req)
 {
@@ -112,7 +122,7 @@ static int prepare(dz_request *req, dz_buf *body, bool stream)
 int dz_http_reply_pieces(dz_request *req, uint64_t length, dz_list *pieces)
 {
     dz_response *res = &req->res;
-    if (res->state != DZ_RESPONSE_OPEN)
+    if (!is_open(req))
         return DZ_E_STATE;
     char *text;
     size_t len;
@@ -174,7 +184,7 @@ int dz_http_reply_here(dz_request *req, dz_buf *body)
 
 int dz_http_reply(dz_request *req, dz_buf *body)
 {
-    if (req->res.state != DZ_RESPONSE_OPEN)
+    if (!is_open(req))
         return DZ_E_STATE;
     int rc = prepare(req, body, false);
     if (rc != 0)
@@ -234,7 +244,7 @@ static int send_piece(dz_request *req, dz_out *piece)
 int dz_http_stream(dz_request *req, uint64_t length)
 {
     dz_response *res = &req->res;
-    if (res->state != DZ_RESPONSE_OPEN)
+    if (!is_open(req))
         return DZ_E_STATE;
     int rc = prepare(req, NULL, true);
     if (rc != 0)
@@ -264,7 +274,7 @@ int dz_http_stream(dz_request *req, uint64_t length)
 int dz_http_write(dz_request *req, dz_slice bytes)
 {
     dz_response *res = &req->res;
-    if (res->state != DZ_RESPONSE_STREAMING)
+    if (!is_streaming(req))
         return DZ_E_STATE;
     if (res->broken)
         return DZ_E_NOMEM;
@@ -309,7 +319,7 @@ static void on_end(dz_loop *loop, dz_fiber *fiber)
 int dz_http_end(dz_request *req)
 {
     dz_response *res = &req->res;
-    if (res->state != DZ_RESPONSE_STREAMING)
+    if (!is_streaming(req))
         return DZ_E_STATE;
     int rc = res->broken ? DZ_E_NOMEM : 0;
     if (res->encoder) {

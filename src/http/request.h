@@ -10,6 +10,7 @@
 #include "http/chunked.h"
 #include "http/head.h"
 #include "http/response_head.h"
+#include "loop/fiber.h"
 #include "loop/loop.h"
 
 #include <donmaz/buf.h>
@@ -137,8 +138,16 @@ struct dz_request {
 
 /* --- used by handlers, on any thread --- */
 
+/* Whether the caller is the request's handler: on its stack, whichever thread that runs on. Another
+ * thread or another handler would park the wrong fiber, or write into a request that has ended. */
+static inline bool dz_http_is_handler(const dz_request *req)
+{
+    return req->fiber && req->fiber == dz_fiber_current();
+}
+
 /* Sends the response whole: head from req->res, then body. `body` (may be NULL or empty) is moved
- * from; a borrowed one must live as long as the request. DZ_E_STATE: already answered. DZ_E_NOMEM,
+ * from; a borrowed one must live as long as the request. DZ_E_STATE: already answered, or not
+ * called by the request's handler (so for all calls of this section). DZ_E_NOMEM,
  * DZ_E_INVALID (a header that may not be sent): nothing was sent. */
 int dz_http_reply(dz_request *req, dz_buf *body);
 /* The same on the loop, outside of a handler. */

@@ -140,7 +140,7 @@ static int begin(dz_metrics *metrics, const dz_metric *metric, dz_metric_type ty
                  registration *reg)
 {
     *reg = (registration){0};
-    if (!dz_metric_name_valid(metric->name))
+    if (!metrics || !metric || !metric->name || !dz_metric_name_valid(metric->name))
         return DZ_E_INVALID;
     char *labels;
     int rc = dz_labels_render(metric, type == DZ_METRIC_HISTOGRAM, &labels);

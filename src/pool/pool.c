@@ -34,12 +34,15 @@ dz_pool *dz_pool_new(const dz_pool_options *options)
     if (!pool)
         return NULL;
     *pool = (dz_pool){0};
-    pool->options = *options;
+    if (options)
+        pool->options = *options;
+    else
+        dz_pool_options_init(&pool->options);
     if (pool->options.max_workers == 0)
         pool->options.max_workers = 1;
     pool->wait_ns = dz_histogram_new();
     pool->run_ns = dz_histogram_new();
-    bool isolated = options->isolation == DZ_PROCESSES;
+    bool isolated = pool->options.isolation == DZ_PROCESSES;
     if (isolated)
         pool->zygote = dz_zygote_new();
     if (!pool->wait_ns || !pool->run_ns || (isolated && !pool->zygote)) {

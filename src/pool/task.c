@@ -7,6 +7,8 @@
 
 int dz_pool_add_task(dz_pool *pool, const char *name, dz_task_fn *fn)
 {
+    if (!pool || !name || !fn)
+        return DZ_E_INVALID;
     for (size_t i = 0; i < pool->registered_count; i++)
         if (strcmp(pool->registered[i].name, name) == 0)
             return DZ_E_EXISTS;
@@ -21,7 +23,7 @@ int dz_pool_add_task(dz_pool *pool, const char *name, dz_task_fn *fn)
 
 dz_task_fn *dz_pool_find_task(const dz_pool *pool, const char *name)
 {
-    for (size_t i = 0; i < pool->registered_count; i++)
+    for (size_t i = 0; name && i < pool->registered_count; i++)
         if (strcmp(pool->registered[i].name, name) == 0)
             return pool->registered[i].fn;
     return NULL;

@@ -257,6 +257,8 @@ int dz_work_next(dz_work *run, dz_buf *message)
 {
     dz_task *task = &run->task;
     *message = (dz_buf){0};
+    if (task->fiber != dz_fiber_current())
+        return DZ_E_STATE;
     while (!dz_task_take_message(task, message)) {
         dz_fiber_park(wait_for_next, task);
         if (task->at_end)
@@ -286,6 +288,8 @@ int dz_work_finish(dz_work *run, dz_buf *out)
 {
     if (out)
         *out = (dz_buf){0};
+    if (run->task.fiber != dz_fiber_current())
+        return DZ_E_STATE;
     if (!is_finished(&run->task))
         dz_fiber_park(wait_for_done, &run->task);
     int rc = end_task(&run->task, out);
