@@ -203,6 +203,48 @@ static bool uses_rows(const load_template *t)
     return false;
 }
 
+/* A line break in a cell would end its field and begin another, or another request; in the request
+ * line a blank would end the target. */
+static bool fits_head(const char *cell, bool in_request_line)
+{
+    for (; *cell; cell++) {
+        unsigned char c = (unsigned char)*cell;
+        if ((c < ' ' && c != '\t') || c == 0x7f || (in_request_line && (c == ' ' || c == '\t')))
+            return false;
+    }
+    return true;
+}
+
+static int check_column(const load_feed_rows *rows, size_t column, bool in_request_line, char *why,
+                        size_t why_size)
+{
+    for (size_t row = 0; row < rows->rows; row++) {
+        if (fits_head(rows->cells[row * rows->columns + column], in_request_line))
+            continue;
+        snprintf(why, why_size,
+                 "row %zu of the data has a %s in column '%.100s', which stands in %s", row + 1,
+                 in_request_line ? "blank or control byte" : "control byte", rows->names[column],
+                 in_request_line ? "the path" : "a header");
+        return DZ_E_INVALID;
+    }
+    return 0;
+}
+
+static int check_head(const load_template *head, const load_feed_rows *rows, char *why,
+                      size_t why_size)
+{
+    bool in_request_line = true;
+    int rc = 0;
+    for (size_t i = 0; i < head->count && rc == 0; i++) {
+        const load_part *part = &head->parts[i];
+        if (part->kind == LOAD_PART_TEXT && memchr(part->text.ptr, '\n', part->text.len))
+            in_request_line = false;
+        else if (part->kind == LOAD_PART_CELL)
+            rc = check_column(rows, part->column, in_request_line, why, why_size);
+    }
+    return rc;
+}
+
 enum { WIRE_MAX = 64 * 1024 };
 
 /* A request that never changes is written once, as often as may go out together. */
@@ -237,6 +279,8 @@ int load_message_init(load_message *m, const load_message_spec *spec, char *why,
         rc = dz_buf_append(&m->text, spec->body);
     if (rc == 0)
         rc = compile(&m->head, dz_slice_make(m->text.data, head), spec, why, why_size);
+    if (rc == 0)
+        rc = check_head(&m->head, spec->rows, why, why_size);
     if (rc == 0)
         rc = compile(&m->body, dz_slice_make(m->text.data + head, m->text.len - head), spec, why,
                      why_size);

@@ -144,7 +144,10 @@ int load_rows_read(load_feed_rows *rows, const char *file, char *why, size_t why
     fclose(in);
     int rc = error ? -error : rows->text ? 0 : DZ_E_NOMEM;
     reader r = {.at = rows->text, .end = rows->text ? rows->text + len : NULL, .line = 1};
-    if (rc == 0 && r.at)
+    if (rc == 0 && r.at && memchr(rows->text, '\0', len)) {
+        snprintf(why, why_size, "it has a NUL byte: not a CSV file");
+        rc = DZ_E_FORMAT;
+    } else if (rc == 0 && r.at)
         rc = read_rows(&r, rows, why, why_size);
     else
         snprintf(why, why_size, "%s", dz_strerror(rc));

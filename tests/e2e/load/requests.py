@@ -127,6 +127,29 @@ class Requests(LoadTest):
         self.assertRegex(request.path, r"^/items/[0-9a-f-]{36}$")
         self.assertRegex(request.body.decode(), r"^id=[0-9a-f-]{36}$")
 
+    def test_data_that_would_break_the_head_is_refused(self):
+        path = os.path.join(self.folder(), "rows.csv")
+        with open(path, "w", newline="") as file:
+            file.write('name,line\nann,"1\r\nX-Injected: 1"\nbob smith,2\n')
+        url = "http://127.0.0.1:1/"
+        for args, why in ((["-H", "X-Line: {{line}}", url], "row 1 .*control byte.*'line'.*header"),
+                          ([url + "{{line}}"], "row 1 .*'line'.*the path"),
+                          ([url + "{{name}}"], "row 2 .*blank.*'name'.*the path")):
+            result = load("--data", path, *args)
+            self.assertEqual(result.status, 2)
+            self.assertRegex(result.err, why)
+        server = self.serve_counting()
+        result = load("-a", 2, "-c", 1, "--data", path, "-m", "POST", "-H", "X-Name: {{name}}",
+                      "-b", "{{line}}", server.url("/"))
+        self.assertEqual(result.status, 0, result.err)
+        self.assertEqual([(r.headers["x-name"], r.body) for r in server.requests],
+                         [("ann", b"1\r\nX-Injected: 1"), ("bob smith", b"2")])
+        with open(path, "wb") as file:
+            file.write(b"name\na\0b\n")
+        result = load("--data", path, url)
+        self.assertEqual(result.status, 2)
+        self.assertIn("NUL", result.err)
+
     def test_a_ragged_data_file_is_refused_with_its_line(self):
         path = os.path.join(self.folder(), "bad.csv")
         with open(path, "w") as file:
