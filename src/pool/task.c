@@ -103,6 +103,12 @@ void dz_pool_cancel_tasks(dz_pool *pool)
 {
     /* A task leaves the list on its loop, and not while the lock is held. */
     pthread_mutex_lock(&pool->tasks_lock);
+    /* Those that wait first, or a worker whose task was stopped would begin one of them. */
+    for (dz_list *link = pool->tasks.next; link != &pool->tasks; link = link->next) {
+        dz_task *task = DZ_CONTAINER(link, dz_task, all);
+        if (dz_pool_withdraw(pool, &task->job))
+            dz_task_complete(task, DZ_E_CANCELLED);
+    }
     for (dz_list *link = pool->tasks.next; link != &pool->tasks; link = link->next)
         dz_task_stop(DZ_CONTAINER(link, dz_task, all), DZ_E_CANCELLED);
     pthread_mutex_unlock(&pool->tasks_lock);
