@@ -221,7 +221,7 @@ class Redirections(ClusterTest):
             self.assertEqual(c.get("/get/k").body, b"v")
 
     def test_a_redirection_keeps_the_deadline(self):
-        with Cluster(2, seeds=1) as cluster, self.serve(cluster, timeout=300) as server, \
+        with Cluster(2, seeds=1) as cluster, self.serve(cluster, timeout=2000) as server, \
                 server.connect() as c:
             a, b = cluster.nodes
             a.answer = lambda words: cluster.moved(b"k", b)

@@ -189,7 +189,7 @@ class Connections(unittest.TestCase):
 
     def test_a_late_answer_is_not_taken_for_the_next(self):
         with Scripted() as redis, \
-                wire.Server(common.PROGRAM, "--redis", redis.url, "--redis-timeout", "300") as server, \
+                wire.Server(common.PROGRAM, "--redis", redis.url, "--redis-timeout", "2000") as server, \
                 server.connect() as c:
             c.send(wire.get("/get/slow"))
             peer, _ = redis.next()

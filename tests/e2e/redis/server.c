@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *url = "", *cache = "0", *timeout = "1000", *connections = "1", *bytes = "0";
+static const char *url = "", *cache = "0", *timeout = "20000", *connections = "1", *bytes = "0";
 static const char *ca, *cert, *key, *name, *insecure, *waiting = "0";
 static dz_redis *redis;
 
