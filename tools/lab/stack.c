@@ -177,7 +177,8 @@ void dz_lab_stack_obituary(const dz_lab_target *target, char *why, size_t size)
     char line[300];
     last_line(target->end.tail, line, sizeof line);
     snprintf(why, size, "it %s; %s%s", dz_lab_end_text(&target->end),
-             line[0] ? "it said last: " : "it said nothing", line);
+             line[0] ? "it said last: " : "it said nothing: run its command by hand to see why",
+             line);
 }
 
 static int make_ready(const dz_lab_bench *bench, const dz_lab_stack *stack, dz_lab_running *running,

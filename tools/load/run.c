@@ -181,12 +181,21 @@ static void wait_threads(runner *r)
         pthread_join(r->threads[i], NULL);
 }
 
+/* What to do when nothing answers at the place. */
+static const char *advice(int error)
+{
+    return error == ECONNREFUSED || error == ENOENT
+               ? "; start the server first, or have it started: donmaz load /path -- COMMAND"
+               : "";
+}
+
 static int report_fatal(const runner *r, int error)
 {
     const load_origin *origin = &r->plan->origins[atomic_load(&r->shared.fatal_origin)];
     if (origin->unix_path)
-        return dz_fail(DZ_EXIT_TARGET, LOAD_TOOL, "can't connect to %s: %s (%s)", origin->unix_path,
-                       dz_strerror(-error), dz_error_name(-error));
+        return dz_fail(DZ_EXIT_TARGET, LOAD_TOOL, "can't connect to %s: %s (%s)%s",
+                       origin->unix_path, dz_strerror(-error), dz_error_name(-error),
+                       advice(error));
     if (error == DZ_E_PROTOCOL)
         return dz_fail(DZ_EXIT_TARGET, LOAD_TOOL, "can't speak TLS with %s port %s: %s",
                        origin->host, origin->port,
@@ -194,8 +203,9 @@ static int report_fatal(const runner *r, int error)
     if (error == EMFILE || error == ENFILE)
         return dz_fail(DZ_EXIT_TARGET, LOAD_TOOL, "can't open %zu connections: %s (ulimit -n)",
                        r->plan->connections, dz_strerror(-error));
-    return dz_fail(DZ_EXIT_TARGET, LOAD_TOOL, "can't connect to %s port %s: %s (%s)", origin->host,
-                   origin->port, dz_strerror(-error), dz_error_name(-error));
+    return dz_fail(DZ_EXIT_TARGET, LOAD_TOOL, "can't connect to %s port %s: %s (%s)%s",
+                   origin->host, origin->port, dz_strerror(-error), dz_error_name(-error),
+                   advice(error));
 }
 
 /* A run in which an origin was never reached and nothing failed either: it was all waiting. */

@@ -48,7 +48,8 @@ static int wait_for_port(load_started *started, const char *name, unsigned *port
     if (started->target.exited) {
         char how[80];
         dz_target_describe(&started->target, how, sizeof how);
-        return dz_fail(DZ_EXIT_TARGET, LOAD_TOOL, "'%s' ended before it listened: %s", name, how);
+        return dz_fail(DZ_EXIT_TARGET, LOAD_TOOL,
+                       "'%s' ended before it listened: %s; run it by hand to see why", name, how);
     }
     return dz_fail(DZ_EXIT_TARGET, LOAD_TOOL, "'%s' %s", name,
                    load_was_interrupted() ? "was interrupted before it listened"

@@ -419,6 +419,9 @@ class BadTarget(Lab):
         result = self.run_lab(path, expect=3)
         self.assertIn("could not be started: it exited with status 3; it said last: no config",
                       result.stderr)
+        path = self.write("  - name: a\n    command: sh -c 'exit 3; {{port}}'\n")
+        result = self.run_lab(path, expect=3)
+        self.assertIn("it said nothing: run its command by hand to see why\n", result.stderr)
 
     def test_a_target_that_is_never_ready(self):
         path = self.write("  - {name: a, command: 'sleep 600{{port}}', ready: {within: 200ms}}\n")

@@ -120,7 +120,8 @@ class Faults(LoadTest):
         self.assertEqual(result.out, "")
         self.assertIn(
             f"donmaz load: can't connect to 127.0.0.1 port {port}: "
-            "Connection refused (ECONNREFUSED)\n", result.err)
+            "Connection refused (ECONNREFUSED); start the server first, or have it started: "
+            "donmaz load /path -- COMMAND\n", result.err)
 
     def test_unresolvable_host_is_one_clear_line_and_status_3(self):
         result = load("http://no-such-host.invalid/")
