@@ -5,7 +5,8 @@ import socket
 import subprocess
 import sys
 
-from load_support import OK, LoadTest, answering, command, load, load_json, main
+from load_support import (OK, LoadTest, again_on_a_busy_machine, answering, command, load, load_json,
+                          main)
 
 HALF = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly a part"
 
@@ -49,7 +50,8 @@ def closing_after_each(connection):
 class Faults(LoadTest):
     def classes_of(self, handle, *args):
         server = self.serve(handle)
-        result = load_json("-c", 2, "-d", "300ms", *args, server.url())
+        amount = [] if "-a" in args else ["-a", 20]
+        result = load_json("-c", 2, *amount, *args, server.url())
         return result, result.json
 
     def assert_only_failures(self, result, key):
@@ -130,7 +132,7 @@ class Faults(LoadTest):
 
     def test_the_table_says_that_nothing_was_completed_and_why(self):
         server = self.serve(resetting)
-        result = load("-d", "200ms", server.url())
+        result = load("-c", 2, "-a", 10, server.url())
         self.assertEqual(result.status, 1)
         self.assertRegex(result.out, r"\n0 requests in ")
         self.assertRegex(result.out, r"ECONNRESET │ +[\d,]+ │ Connection reset by peer")
@@ -195,9 +197,10 @@ class Faults(LoadTest):
         result = load_json("-c", 1, "-a", 1, "-t", "200ms", server.url())
         self.assertEqual(result.json["errorClasses"], {"TIMEOUT": 1})
 
+    @again_on_a_busy_machine
     def test_a_stopped_server_is_in_flight_at_the_end(self):
         server = self.serve(silent)
-        result = load_json("-c", 3, "-d", "300ms", server.url())
+        result = load_json("-c", 3, "-d", "1s", server.url())
         self.assertEqual(result.json["unfinished"]["inFlight"], 3)
         self.assertGreater(result.json["unfinished"]["oldest_ms"], 100)
 

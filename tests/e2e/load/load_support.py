@@ -1,4 +1,5 @@
 """Scripted servers and a way to run `donmaz load` against them."""
+import functools
 import json
 import os
 import socket
@@ -179,7 +180,7 @@ def command(*args):
     return [DONMAZ, "load", *map(str, args)]
 
 
-def load(*args, timeout=60, env=None):
+def load(*args, timeout=180, env=None):
     """Runs it to the end."""
     full = dict(os.environ, **(env or {}))
     full.pop("PORT", None) if not env or "PORT" not in env else None
@@ -189,6 +190,22 @@ def load(*args, timeout=60, env=None):
 
 def load_json(*args, **kwargs):
     return load("-j", *args, **kwargs)
+
+
+def again_on_a_busy_machine(test):
+    """For tests whose subject is time: what others do to the figures of one run proves nothing, so it
+    is made again; a fault of ours is in every run."""
+
+    @functools.wraps(test)
+    def tried(self):
+        for _ in range(4):
+            try:
+                return test(self)
+            except AssertionError as error:
+                print(f"again: {error}", file=sys.stderr)
+        return test(self)
+
+    return tried
 
 
 class LoadTest(unittest.TestCase):

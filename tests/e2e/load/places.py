@@ -8,7 +8,8 @@ import subprocess
 import sys
 import time
 
-from load_support import OK, LoadTest, answering, command, counting_server, load, load_json, main
+from load_support import (OK, LoadTest, again_on_a_busy_machine, answering, command, counting_server,
+                          load, load_json, main)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -183,6 +184,7 @@ class Started(LoadTest):
         self.assertEqual(result.status, 2)
         self.assertFalse(os.path.exists(marker))
 
+    @again_on_a_busy_machine
     def test_a_target_is_sampled_by_its_pid(self):
         child = subprocess.Popen([sys.executable, "-c", PROGRAM.replace(
             "'a line on stdout'", "s.port")], stdout=subprocess.PIPE, text=True)
@@ -206,6 +208,7 @@ class Started(LoadTest):
         self.assertEqual(result.status, 3)
         self.assertIn(f"there is no process {child.pid} to sample", result.err)
 
+    @again_on_a_busy_machine
     def test_a_stopped_process_hides_nothing(self):
         """Case 1 of the field: SIGSTOP for half of the run, one connection."""
         child = subprocess.Popen([sys.executable, "-c", PROGRAM.replace(

@@ -26,7 +26,7 @@ def exit_code(server):
 class Drain(unittest.TestCase):
     def test_requests_in_flight_are_answered_and_idle_connections_closed(self):
         for number in (signal.SIGTERM, signal.SIGINT):
-            server = wire.Server(PROGRAM)
+            server = wire.Server(PROGRAM, "--drain-timeout", "1h")
             idle, busy, second = server.connect(), server.connect(), server.connect()
             self.assertEqual(idle.get("/").status, 200)
             self.assertEqual(second.get("/").status, 200)
