@@ -172,8 +172,9 @@ DZ_API int dz_pool_register_metrics(dz_pool *pool, dz_metrics *metrics, const ch
  *
  * All three take no more tasks (DZ_E_SHUTDOWN), see to it that each caller gets its one completion,
  * end the workers (processes are killed, threads joined), wait until the last of them is gone and
- * free the pool. Not from a handler, while the loops still run: they carry the completions. Of
- * works that were started, dz_work_next and dz_work_finish may still be called. NULL is fine. */
+ * free the pool. Not from a handler: the loops carry the completions, so they have to go on
+ * meanwhile. Of works that were started, dz_work_next and dz_work_finish may still be called. NULL
+ * is fine. */
 
 /* Waits for running and queued tasks for at most `timeout_ns`, then cancels what is left. A thread
  * that ignores its cancelling is waited for. */

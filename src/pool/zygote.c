@@ -52,7 +52,7 @@ static void start_child(const dz_birth *birth, int socket)
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
     /* The program's own reports on crashing are for itself. */
-    static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
     for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++)
         signal(fatal[i], SIG_DFL);
     limit_memory(birth->memory_max);

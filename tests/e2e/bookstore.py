@@ -130,6 +130,19 @@ class Bookstore(unittest.TestCase):
                          f"Content-Type: text/csv\r\nContent-Length: {(64 << 20) + 1}\r\n\r\n").encode())
             self.assertIn(b" 413 ", raw.recv(4096).split(b"\r\n")[0])
 
+    def test_too_large_a_file_of_unknown_length_is_refused_on_the_way(self):
+        piece = b"%x\r\n%s\r\n" % (1 << 20, b"x" * (1 << 20))
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=DEADLINE) as raw:
+            raw.sendall((f"POST {PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token()}\r\n"
+                         "Content-Type: text/csv\r\nTransfer-Encoding: chunked\r\n\r\n").encode())
+            for _ in range(64):
+                raw.sendall(piece)
+            try:
+                raw.sendall(b"1\r\nx\r\n")
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # the answer is there already
+            self.assertIn(b" 413 ", raw.recv(4096).split(b"\r\n")[0])
+
     def test_progress_is_streamed_as_events(self):
         response, data = self.ask("POST", PATH + "?progress=1", catalogue(250000, 5))
         self.assertEqual(response.status, 200)
@@ -246,6 +259,21 @@ class Starting(unittest.TestCase):
                 self.assertIn(b"--jwt-secret-file", result.stderr)
         result = self.run_with("--jwt-secret-file", "/nonexistent/secret")
         self.assertIn(b"/nonexistent/secret: No such file", result.stderr)
+
+    def test_the_secret_may_come_from_a_file(self):
+        secret = "another secret of at least thirty-two bytes"
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(secret.encode() + b"\n")
+            file.flush()
+            with Server("examples/bookstore", "--jwt-secret-file", file.name) as server:
+                for used, status in ((secret, 200), (SECRET, 401)):  # it goes before the environment
+                    connection = http.client.HTTPConnection("127.0.0.1", server.port,
+                                                            timeout=DEADLINE)
+                    connection.request("POST", PATH, HEADER + DUNE, {
+                        "Authorization": "Bearer " + token(secret=used),
+                        "Content-Type": "text/csv"})
+                    self.assertEqual(connection.getresponse().status, status)
+                    connection.close()
 
     def test_unusable_options_are_told(self):
         for args in (("--pool", "fibers"), ("--pool-workers", "0"), ("--max-queue", "x")):

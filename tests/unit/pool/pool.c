@@ -167,6 +167,46 @@ static void wait_longer_than_the_run_limit(void)
     }
 }
 
+/* The same for a task that waits, and for a client that had gone before it asked. */
+static void a_client_that_leaves_takes_its_waiting_task_with_it(void **state)
+{
+    (void)state;
+    open_pool((dz_pool_options){0});
+    caller first = {0}, waiting = {0}, last = {.text = "next"};
+    begin(&first, "gate");
+    wait_until(atomic_load(&shared->running) == 1);
+    begin(&waiting, "gate");
+    dz_pool_stats stats;
+    wait_until((dz_pool_get_stats(pool, &stats), stats.queued == 1));
+    leave_handler(&waiting.handler);
+    expect(&waiting, DZ_E_CANCELLED); /* at once, although the first still runs */
+    assert_int_equal(atomic_load(&shared->running), 1);
+    begin(&last, "upper");
+    atomic_store(&shared->gate, 1);
+    expect(&first, 0);
+    expect(&last, 0);
+    assert_string_equal(last.output, "NEXT");
+    close_pool();
+}
+
+/* Case 1 with the run limit in place of the client: what ends one task never hits the next. */
+static void a_run_limit_ends_its_own_task_only(void **state)
+{
+    (void)state;
+    open_pool((dz_pool_options){0});
+    for (int round = 0; round < 10; round++) {
+        int before = atomic_load(&shared->running);
+        caller endless = {.options.run_limit_ns = DZ_MS}, next = {.text = "again"};
+        begin(&endless, "gate");
+        begin(&next, "upper");
+        expect(&next, 0);
+        assert_string_equal(next.output, "AGAIN");
+        expect(&endless, DZ_E_TIMEOUT);
+        assert_in_range(atomic_load(&shared->running) - before, 0, 1);
+    }
+    close_pool();
+}
+
 /* cases/pool 3: the run limit starts when the task runs, the queue deadline when it is asked for.
  */
 static void waiting_does_not_count_as_running(void **state)
@@ -320,6 +360,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(errors_of_the_task_reach_the_caller),
         cmocka_unit_test(cancelling_a_queued_and_a_running_task_lets_the_next_start),
         cmocka_unit_test(a_retry_after_the_client_left_is_not_harmed),
+        cmocka_unit_test(a_client_that_leaves_takes_its_waiting_task_with_it),
+        cmocka_unit_test(a_run_limit_ends_its_own_task_only),
         cmocka_unit_test(waiting_does_not_count_as_running),
         cmocka_unit_test(a_full_queue_refuses),
         cmocka_unit_test(urgent_tasks_go_first),
