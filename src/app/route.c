@@ -10,6 +10,7 @@ static const uint64_t LIGHT_AGAIN_NS = DZ_MS * 7 / 10, MEDIUM_AGAIN_NS = 18 * DZ
 
 enum {
     PROBES = 16,    /* requests measured after a suspect one */
+    SLOW_FOR = 64,  /* requests measured after one that took long */
     UP = 4,         /* how many more over than not move a route up */
     DOWN = 16,      /* down takes longer: the cost of being wrong is a hand-over, not a stall */
     SCORE_MAX = 32, /* so that a long past is forgotten soon */
@@ -69,6 +70,17 @@ static void learn_offloaded(dz_route *route, const dz_fiber *fiber, dz_route_cla
         move(route, klass == DZ_ROUTE_HEAVY ? DZ_ROUTE_MEDIUM : DZ_ROUTE_LIGHT);
 }
 
+/* Where requests take long, measuring them costs next to nothing; a few that begin before the first
+ * of them ends are missed. */
+static void note_slow(dz_route *route, const dz_fiber *fiber)
+{
+    int left = atomic_load_explicit(&route->slow, RELAXED);
+    if (fiber->wall_ns >= SUSPECT_NS)
+        atomic_store_explicit(&route->slow, SLOW_FOR, RELAXED);
+    else if (left > 0)
+        atomic_store_explicit(&route->slow, left - 1, RELAXED);
+}
+
 void dz_route_learn(dz_route *route, const dz_fiber *fiber, bool learn)
 {
     atomic_fetch_add_explicit(&route->requests, 1, RELAXED);
@@ -80,11 +92,9 @@ void dz_route_learn(dz_route *route, const dz_fiber *fiber, bool learn)
         atomic_fetch_add_explicit(&route->demotions, 1, RELAXED);
     if (fiber->cpu_ns > atomic_load_explicit(&route->cpu_max_ns, RELAXED))
         atomic_store_explicit(&route->cpu_max_ns, fiber->cpu_ns, RELAXED);
-    if (!learn || route->rule == DZ_ROUTE_INLINE) {
-        if (fiber->wall_ns >= SUSPECT_NS) /* measured all the same, for the metrics */
-            atomic_store_explicit(&route->probes, PROBES, RELAXED);
+    note_slow(route, fiber);
+    if (!learn || route->rule == DZ_ROUTE_INLINE)
         return;
-    }
     dz_route_class klass = dz_route_now(route);
     if (klass == DZ_ROUTE_LIGHT)
         learn_light(route, fiber);

@@ -47,6 +47,7 @@ struct dz_route {
     _Atomic int over;   /* requests that asked for a class up, less those that did not */
     _Atomic int under;  /* the same down */
     _Atomic int probes; /* requests to measure although the route is light */
+    _Atomic int slow;   /* set by a request that took long; requests since then, counted down */
     _Atomic uint64_t requests, rescues, computed_ns, demotions;
     _Atomic uint64_t cpu_max_ns;
 };
@@ -56,6 +57,12 @@ static inline dz_route_class dz_route_now(const dz_route *route)
 {
     return (dz_route_class)atomic_load_explicit(&((dz_route *)(uintptr_t)route)->klass,
                                                 memory_order_relaxed);
+}
+
+/* Whether its requests took long lately: measured for the metrics. */
+static inline bool dz_route_is_slow(dz_route *route)
+{
+    return atomic_load_explicit(&route->slow, memory_order_relaxed) > 0;
 }
 
 /* Whether to measure a request of a light route. */

@@ -285,8 +285,9 @@ static bool run_fiber(dz_loop *loop, dz_thread *thread, dz_fiber *fiber)
     dz_fiber_switch_in(fiber);
 
     uint64_t end = dz_now();
-    note_stretch(fiber, end - start, fiber->measure_cpu ? dz_thread_cpu() - cpu : 0);
+    uint64_t used = fiber->measure_cpu ? dz_thread_cpu() - cpu : 0;
     if (dz_loop_pin(loop)) {
+        note_stretch(fiber, end - start, used);
         thread->loop = NULL;
         loop->now = end; /* deadlines set from here on must not lie in the past */
         atomic_store_explicit(&loop->mark, end, RELAXED);

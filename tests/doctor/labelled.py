@@ -51,9 +51,10 @@ NODE_CASES = {
 OUTSIDE_CASES = {
     "hello": ("healthy", LOAD, None),
     "burn": ("blocked-loop", LOAD, "burn_cpu"),
+    "cheap": ("overloaded", "-c100 -d2 /", None),
+    "spread": ("overloaded", "-c30 -d2 /", None),
     "leak": ("memory-growth", "-c10 -d3 /", None),
 }
-
 
 OFF = ["--rescue-after", "0"]
 # case: (arguments, verdict, load, function)
@@ -79,7 +80,7 @@ USUAL = {
     "node": {"hello", "rare_hiccup", "worker_pool_light", "fib_in_handler", "big_json",
              "timer_blocks", "sync_child", "hangs", "in_worker_cluster", "cluster_of_five",
              "crypto_pool", "live_heap", "leak_objects", "slow_timer", "cheap_many", "idle"},
-    "C": {"burn", "leak"},
+    "C": {"burn", "cheap", "leak"},
     "donmaz": {"rescued", "burn", "sync_call", "burn rescued", "slow_upstream", "cheap"},
 }
 # With a sanitizer in donmaz: it looks for faults of memory and of threads in doctor and in the

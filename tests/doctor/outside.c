@@ -1,8 +1,10 @@
 /* A single-threaded HTTP server without any runtime: what donmaz doctor sees only from outside.
- * usage: outside hello|burn|leak   It listens on a free port of loopback. */
+ * usage: outside hello|burn|cheap|spread|leak   It listens on a free port of loopback. */
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +36,10 @@ static void answer(int fd, const char *mode)
         close(fd);
         return;
     }
-    if (strcmp(mode, "burn") == 0)
+    if (strcmp(mode, "burn") == 0 || strcmp(mode, "spread") == 0)
         burn_cpu(30000);
+    if (strcmp(mode, "cheap") == 0)
+        burn_cpu(700);
     if (strcmp(mode, "leak") == 0) {
         char *more = malloc(200000);
         if (more) {
@@ -60,6 +64,13 @@ int main(int argc, char **argv)
         return 1;
     struct pollfd fds[MAX] = {{.fd = listener, .events = POLLIN}};
     nfds_t count = 1;
+    /* As many processes as cores, with one socket. */
+    for (long more = sysconf(_SC_NPROCESSORS_ONLN); strcmp(mode, "spread") == 0 && more > 1; more--)
+        if (fork() == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            break;
+        }
+    fcntl(listener, F_SETFL, O_NONBLOCK);
     for (;;) {
         if (poll(fds, count, -1) < 0 && errno != EINTR)
             return 1;
@@ -70,7 +81,8 @@ int main(int argc, char **argv)
                 if (poll(&probe, 1, 0) < 0 || probe.revents & POLLNVAL)
                     fds[i--] = fds[--count];
             }
-        if (fds[0].revents && count < MAX)
-            fds[count++] = (struct pollfd){.fd = accept(listener, NULL, NULL), .events = POLLIN};
+        int fd = fds[0].revents && count < MAX ? accept(listener, NULL, NULL) : -1;
+        if (fd >= 0)
+            fds[count++] = (struct pollfd){.fd = fd, .events = POLLIN};
     }
 }

@@ -90,8 +90,8 @@ static void loop_facts(dz_doctor *d)
         dz_facts_culprit(&l->culprit, &d->profile, s, f->from, f->to, l->stalls > 0);
         double gc = dz_facts_garbage(&d->profile, s, f->from, f->to, false);
         double stall_gc = dz_facts_garbage(&d->profile, s, f->from, f->to, true);
-        /* As if no other program had taken the cores: helper threads wait for one, too. */
-        l->gc = gc >= 0 ? gc * l->utilisation * (1 - l->starved) : l->gc;
+        /* A share of its own busy time, so that it is the same however busy the machine is. */
+        l->gc = gc >= 0 ? gc * l->utilisation : l->gc;
         l->stall_gc = l->stalls && stall_gc >= 0 ? stall_gc : l->stall_gc;
     }
 }

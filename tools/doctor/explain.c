@@ -58,9 +58,9 @@ static void explain_outside_blocked(dz_diagnosis *d, const dz_facts *f)
                   "a synchronous call");
     else if (f->demand.busiest >= FULL && dz_cpu_per_request_ms(f) > 0)
         dz_say(d,
-               "one thread was busy all the time, and a request cost %.1f ms of CPU (threshold "
+               "one thread was busy all the time, and a request cost %s%.1f ms of CPU (threshold "
                "%d ms)",
-               dz_cpu_per_request_ms(f), DZ_PIECE_MS);
+               f->load.known ? "" : "at least ", dz_cpu_per_request_ms(f), DZ_PIECE_MS);
     else if (f->demand.busiest < 0.5)
         dz_say(d,
                "meanwhile no thread computed for more than %.0f%% of the time: the loop waits in "
@@ -161,9 +161,13 @@ void dz_explain_overloaded(dz_diagnosis *d, const dz_facts *f, const dz_loop_fac
         else
             dz_say(d, "%.1f threads wanted to run at any time, for %u cores (threshold %.1f)",
                    f->demand.ready, f->cores, FULL_MACHINE * f->cores);
-        dz_say(d, "half of the requests took %.0f ms or more (threshold %.0f ms)", f->load.p50_ms,
-               QUEUE_MS);
-        if (dz_cpu_per_request_ms(f) > 0)
+        if (f->load.known)
+            dz_say(d, "half of the requests took %.0f ms or more (threshold %.0f ms)",
+                   f->load.p50_ms, QUEUE_MS);
+        else
+            dz_say(d, "asked from outside, it took %d ms or more to answer for %.0f%% of the time",
+                   DZ_STALL_MS, 100 * f->probe.stalled);
+        if (f->load.known && dz_cpu_per_request_ms(f) > 0)
             dz_say(d, "a request costs %.2f ms of CPU, %.0f were answered a second",
                    dz_cpu_per_request_ms(f), f->load.rps);
         dz_explain_inside(d, f);

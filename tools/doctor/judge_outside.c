@@ -1,6 +1,8 @@
 /* Programs whose inside can't be seen: threads, memory, what the load saw, and the probe. */
 #include "judging.h"
 
+#include <math.h>
+
 bool dz_process_grows(const dz_process_facts *p)
 {
     double rise = p->rss_end_mb - p->rss_start_mb;
@@ -8,9 +10,21 @@ bool dz_process_grows(const dz_process_facts *p)
            p->rss_late_mb >= 0.3 * rise;
 }
 
+/* At most how many requests there were, where the load does not say: each takes a segment there and
+ * one back, and both ends of it are counted when the load runs here. What the probe sends is left
+ * out. Other programs' traffic makes it more. */
+static double most_requests(const dz_facts *f)
+{
+    enum { OF_A_PROBE = 7 };
+    double probes = f->seconds > 0 ? (double)f->probe.count / f->seconds : 0;
+    return fmax(1, (f->demand.segments - OF_A_PROBE * probes) / 2);
+}
+
 double dz_cpu_per_request_ms(const dz_facts *f)
 {
     enum { FEW = 5 };
+    if (!f->load.known && f->demand.segments > 0)
+        return f->demand.running * 1e3 / most_requests(f);
     if (!f->load.known || f->load.rps <= 0)
         return 0;
     double all = f->demand.running * 1e3 / f->load.rps;
@@ -24,6 +38,18 @@ static bool one_by_one(const dz_facts *f)
     return f->demand.busiest >= FULL && f->demand.wanted < f->demand.busiest + 0.5;
 }
 
+/* Threads or processes share the work, and there is no core left for more of them. */
+static bool spread(const dz_facts *f)
+{
+    return f->cores > 1 && f->demand.ready >= FULL_MACHINE * f->cores &&
+           f->demand.wanted >= f->demand.busiest + 0.5;
+}
+
+static bool often_late(const dz_probe_facts *p)
+{
+    return (p->late >= STALLS && p->stalled >= STALLED) || p->stalled >= 0.5;
+}
+
 static bool blocked(const dz_facts *f)
 {
     const dz_probe_facts *p = &f->probe;
@@ -32,21 +58,20 @@ static bool blocked(const dz_facts *f)
         return true;
     if (p->answered == 0) /* not to be had: by what a request costs alone */
         return one_by_one(f) && cost >= DZ_PIECE_MS;
-    bool often = (p->late >= STALLS && p->stalled >= STALLED) || p->stalled >= 0.5;
-    if (!often)
+    if (!often_late(p))
         return false;
     /* Late because many short requests came before: overloaded. Late although half of the requests
      * are quick, or although hardly anything computes: single pieces of work, or a synchronous
-     * call.
-     */
-    return cost >= DZ_PIECE_MS || f->demand.busiest < 0.5 ||
+     * call. */
+    return (cost >= DZ_PIECE_MS && !spread(f)) || f->demand.busiest < 0.5 ||
            (f->load.known && f->load.p50_ms < QUEUE_MS);
 }
 
 static bool overloaded(const dz_facts *f)
 {
     bool full = f->demand.busiest >= FULL || f->demand.ready >= FULL_MACHINE * f->cores;
-    return full && f->load.known && f->load.p50_ms >= QUEUE_MS;
+    bool slow = f->load.known ? f->load.p50_ms >= QUEUE_MS : often_late(&f->probe);
+    return full && slow;
 }
 
 static bool waiting(const dz_facts *f)

@@ -33,7 +33,7 @@ void dz_say(dz_diagnosis *d, const char *format, ...) DZ_PRINTF(2, 3);
 double dz_cost_ms(const dz_loop_facts *loop);
 
 /* CPU time of all the program's threads for each request, or for each of the second half if that is
- * more; 0 unknown. */
+ * more; at least so much where the load does not say how many there were; 0 unknown. */
 double dz_cpu_per_request_ms(const dz_facts *facts);
 
 /* A process that is not Node and whose memory grows. */

@@ -156,12 +156,30 @@ static uint64_t throttled(pid_t pid)
     return at ? strtoull(at + 15, NULL, 10) * 1000 : 0;
 }
 
+/* TCP segments sent in the network namespace of a process, by all that is in it; 0 unknown. The
+ * second line that begins with "Tcp:" has the values; OutSegs is the eleventh. */
+static uint64_t segments(pid_t pid)
+{
+    enum { OUT_SEGS = 11 };
+    char *text, path[64];
+    snprintf(path, sizeof path, "/proc/%d/net/snmp", (int)pid);
+    text = dz_procfs_slurp(path, NULL);
+    const char *at = text ? strstr(text, "\nTcp:") : NULL;
+    at = at ? strstr(at + 1, "\nTcp:") : NULL;
+    for (int i = 0; at && i < OUT_SEGS; i++)
+        at = strchr(at + 1, ' ');
+    uint64_t sent = at ? strtoull(at, NULL, 10) : 0;
+    free(text);
+    return sent;
+}
+
 void dz_outside_mark(dz_outside *o, const dz_tree *tree, uint64_t now)
 {
     o->marks.count = 0;
     o->marked = now;
     o->busy_mark = machine_busy();
     o->throttled_mark = throttled(tree->root);
+    o->segments_mark = segments(tree->root);
     for (size_t i = 0; i < tree->count; i++)
         for (size_t k = 0; k < tree->procs[i].count; k++) {
             const dz_tree_thread *t = &tree->procs[i].threads[k];
@@ -241,6 +259,8 @@ dz_demand dz_outside_demand(dz_outside *o, const dz_tree *tree, uint64_t now, do
     sums = sum_threads(o, tree, span, own > 0.5 ? own : 0.5);
     d.wanted = sums.wanted;
     d.waiting = sums.run + sums.wait > 0 ? sums.wait / (sums.run + sums.wait) : 0;
+    uint64_t sent = segments(tree->root);
+    d.segments = sent > o->segments_mark ? (double)(sent - o->segments_mark) / (span / 1e9) : 0;
     d.throttled = (double)(throttled(tree->root) - o->throttled_mark) / span;
     return d;
 }

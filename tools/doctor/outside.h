@@ -35,6 +35,7 @@ typedef struct dz_outside {
     uint64_t marked;         /* when; 0: not yet */
     uint64_t busy_mark;      /* busy time of all the machine's cores at the mark */
     uint64_t throttled_mark; /* time stopped by a cgroup quota, ns */
+    uint64_t segments_mark;  /* TCP segments sent in its network namespace */
     bool out_of_memory;
 } dz_outside;
 
@@ -57,6 +58,7 @@ typedef struct dz_demand {
     double others;    /* of them, with neither the program nor its load */
     double throttled; /* share of the time the quota stopped us */
     double ready;     /* as wanted, counting waits for which others are to blame in full */
+    double segments;  /* TCP segments sent, by whomever, a second; 0 unknown */
     double busiest;   /* the thread that wanted to run most: share of the time, at most 1 */
 } dz_demand;
 
