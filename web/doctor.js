@@ -100,7 +100,7 @@ function routes() {
 
 function estimates() {
   if (!report.prescription) return [];
-  const rows = report.prescription.estimates.flatMap((e) => e.routes.map((r, i) => [i ? '' : e.name, r.route, r.rps.toFixed(r.rps < 100 ? 1 : 0), r.p50_ms.toFixed(1), r.p99_ms.toFixed(1)]));
+  const rows = report.prescription.estimates.flatMap((e) => e.routes.map((r, i) => [i ? '' : e.name + (e.deal === 'uneven' ? ', dealt unevenly' : ''), r.route, r.rps.toFixed(r.rps < 100 ? 1 : 0), r.p50_ms.toFixed(1), r.p99_ms.toFixed(1)]));
   return [element('h2', {}, 'What each way of running it would give'), element('div', { class: 'dim' }, report.prescription.basis), table(['', 'route', 'req/s', 'p50 ms', 'p99 ms'], rows)];
 }
 

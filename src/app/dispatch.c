@@ -156,7 +156,7 @@ void dz_dispatch_start(void *context, dz_request *req)
         req->route = &core->overloaded;
         call->route = &core->overloaded;
     } else {
-        fiber->measure_cpu = dz_route_wants_probe(route) || dz_route_is_slow(route);
+        fiber->measure_cpu = dz_route_wants_probe(route) || dz_route_is_watched(route);
     }
     dz_fiber_ready(fiber);
 }

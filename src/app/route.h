@@ -59,10 +59,12 @@ static inline dz_route_class dz_route_now(const dz_route *route)
                                                 memory_order_relaxed);
 }
 
-/* Whether its requests took long lately: measured for the metrics. */
-static inline bool dz_route_is_slow(dz_route *route)
+/* Whether to measure a request for the metrics: the first ones, and where they took long lately. */
+static inline bool dz_route_is_watched(dz_route *route)
 {
-    return atomic_load_explicit(&route->slow, memory_order_relaxed) > 0;
+    enum { FIRST = 64 };
+    return atomic_load_explicit(&route->slow, memory_order_relaxed) > 0 ||
+           atomic_load_explicit(&route->requests, memory_order_relaxed) < FIRST;
 }
 
 /* Whether to measure a request of a light route. */

@@ -5,9 +5,10 @@ usage: prescription.py DONMAZ [--seconds N] [--measured RUN.json] [--keep RUN.js
 
 Runs doctor on peers/node's plain server (equal work: 6 ms and 200 ms of CPU time), which has it
 estimate one process, a cluster, workers and both; then measures these four by the experiment's
-mixed phase, warmed up for 2 s and shortened to N (15). Fails when an estimated p99 of a route is off
-by more than a factor of 1.5, or a rate by more than 1.35. Needs `peers/install node` and a machine
-with nothing else to do; takes a minute and a half.
+mixed phase, warmed up for 2 s and shortened to N (20). Which connections a cluster's primary deals
+to which process is chance: a run is compared with the estimate for the deal that its rates show.
+Fails when an estimated p99 of a route is off by more than a factor of 1.5, or a rate by more than
+1.35. Needs `peers/install node` and a machine with nothing else to do; takes two minutes.
 """
 import argparse
 import json
@@ -41,8 +42,11 @@ def estimates(donmaz):
               f"deviation {work['deviation_ms']:.1f}, {work['connections']:.0f} connections")
     if report["demand"]["others"] > 0.2:
         print(f"warning: other programs took {report['demand']['others']:.1f} cores meanwhile")
-    return {e["name"]: {r["route"].split()[1]: r for r in e["routes"]}
-            for e in report["prescription"]["estimates"]}
+    by_mode = {}
+    for e in report["prescription"]["estimates"]:
+        routes = {r["route"].split()[1]: r for r in e["routes"]}
+        by_mode.setdefault(e["name"], []).append((e["deal"], routes))
+    return by_mode
 
 
 def shortened(seconds):
@@ -85,10 +89,17 @@ def factor(a, b):
     return max(a / b, b / a) if a > 0 and b > 0 else float("inf")
 
 
+def nearest(estimates_of_mode, real):
+    """The deal that took place: its rates are nearest."""
+    def off(candidate):
+        return max(factor(candidate[1][path]["rps"], real[path]["rps"]) for path in real)
+    return min(estimates_of_mode, key=off)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("donmaz", type=os.path.abspath)
-    parser.add_argument("--seconds", type=int, default=15)
+    parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--measured", help="a run of the experiment made before")
     parser.add_argument("--keep", help="keep the run here")
     options = parser.parse_args()
@@ -97,13 +108,15 @@ def main():
           f"{'req/s':>9}{'measured':>10}{'factor':>8}")
     bad = 0
     for mode, stack in MODES.items():
+        deal, estimate = nearest(estimated[mode], real[stack])
         for path in ("/fast", "/slow"):
-            e, r = estimated[mode][path], real[stack][path]
+            e, r = estimate[path], real[stack][path]
             p99, rate = factor(e["p99_ms"], r["p99_ms"]), factor(e["rps"], r["rps"])
             wrong = p99 > P99_FACTOR or rate > RATE_FACTOR
             bad += wrong
             print(f"{mode:19}{path:7}{e['p99_ms']:9.1f}{r['p99_ms']:10.1f}{p99:8.2f}"
-                  f"{e['rps']:9.1f}{r['rps']:10.1f}{rate:8.2f}{'  BAD' if wrong else ''}")
+                  f"{e['rps']:9.1f}{r['rps']:10.1f}{rate:8.2f}{'  BAD' if wrong else ''}"
+                  f"{'  dealt unevenly' if deal == 'uneven' else ''}")
     print(f"\n{8 - bad} of 8 within a factor of {P99_FACTOR} (p99) and {RATE_FACTOR} (rate)")
     sys.exit(bad > 0)
 

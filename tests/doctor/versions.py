@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs donmaz doctor against every Node given: each kind of program, started and attached to.
+"""Runs donmaz doctor against every Node given: each kind of program, started, attached to
+and interrupted.
 
 usage: versions.py DONMAZ NODE...
 
@@ -9,6 +10,7 @@ peers/install frameworks, then peers/frameworks/node_modules/node*/bin/node.
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -74,6 +76,28 @@ def attached(donmaz, node, folder, path, env):
         server.communicate()
 
 
+def interrupted(donmaz, node, folder, path, env):
+    """Ctrl-C under load: the report must come, whatever Node does at its end."""
+    out = os.path.join(folder, "interrupted.json")
+    run = subprocess.Popen([donmaz, "doctor", "-o", "-", "--json", out, "--load", "-c5 -d60 /",
+                            "--", node, path], cwd=folder, env=env, stdout=subprocess.DEVNULL,
+                           stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        seen = os.path.join(folder, "served")
+        deadline = time.monotonic() + 60
+        while not os.path.exists(seen) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        os.killpg(run.pid, signal.SIGINT)
+        _, err = run.communicate(timeout=60)
+    finally:
+        run.kill()
+    os.unlink(seen)
+    if run.returncode:
+        return [f"exit {run.returncode}: {err[-300:]}"]
+    with open(out, encoding="utf-8") as f:
+        return wrong(json.load(f), "cjs", path)
+
+
 def examine(donmaz, node):
     bad = 0
     env = dict(os.environ, PATH=os.path.dirname(node) + os.pathsep + os.environ["PATH"])
@@ -95,6 +119,13 @@ def examine(donmaz, node):
         found = attached(donmaz, node, folder, os.path.join(folder, "s.cjs"), env)
         bad += bool(found)
         print(f"{version:10} {'--pid':10} {'; '.join(found) or 'ok'}", flush=True)
+        path = os.path.join(folder, "i.cjs")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write("const http = require('http'); let n = 0;" + SLOW + SERVE.replace(
+                "slow();", "slow(); if (++n === 40) require('fs').writeFileSync('served', '');"))
+        found = interrupted(donmaz, node, folder, path, env)
+        bad += bool(found)
+        print(f"{version:10} {'Ctrl-C':10} {'; '.join(found) or 'ok'}", flush=True)
     return bad
 
 
@@ -103,7 +134,7 @@ def main():
     if not nodes:
         sys.exit(re.sub(r"(?s).*(usage: [^\n]*).*", r"\1", __doc__))
     bad = sum(examine(donmaz, node) for node in nodes)
-    print(f"\n{bad} of {len(nodes) * (len(PROGRAMS) + 1)} wrong")
+    print(f"\n{bad} of {len(nodes) * (len(PROGRAMS) + 2)} wrong")
     sys.exit(bad > 0)
 
 

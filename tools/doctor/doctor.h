@@ -24,7 +24,12 @@ typedef struct dz_doctor {
         dz_queue_route queue;
     } work[DZ_QUEUE_ROUTES]; /* what the estimates are made from */
     size_t work_count;
-    dz_queue_result estimates[DZ_QUEUE_MODES];
+    struct {
+        dz_queue_mode mode;
+        dz_queue_deal deal;
+        dz_queue_result result;
+    } estimates[DZ_QUEUE_MODES * DZ_QUEUE_DEALS];
+    size_t estimate_count;
     char basis[256]; /* what the estimates rest on; empty: there are none */
     char title[512];
     char notes[8][256]; /* what could not be seen */

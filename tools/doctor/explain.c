@@ -48,6 +48,11 @@ static void explain_outside_blocked(dz_diagnosis *d, const dz_facts *f)
     dz_explain_inside(d, f);
     if (p->pending_ms >= 1000)
         dz_say(d, "it had not answered for %.1f s when the load ended", p->pending_ms / 1e3);
+    if (p->late < STALLS && p->stalled_at_all >= 0.5 && !f->inside.known)
+        dz_say(d,
+               "asked from outside %zu times, it took %d ms or more to answer for %.0f%% of the "
+               "time, waits for a core included",
+               p->answered, DZ_STALL_MS, 100 * p->stalled_at_all);
     if (p->late >= STALLS)
         dz_say(d,
                "asked from outside %zu times, it took %d ms or more to answer %zu times: %.0f%% of "

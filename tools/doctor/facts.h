@@ -95,9 +95,10 @@ typedef struct dz_load_facts {
 typedef struct dz_probe_facts {
     size_t count, answered;
     double p50_ms, p90_ms, max_ms;
-    size_t late;       /* answers that took DZ_STALL_MS or more */
-    double stalled;    /* share of the time that those took */
-    double pending_ms; /* the last one had not been answered for so long when the load ended */
+    size_t late;           /* answers that took DZ_STALL_MS or more */
+    double stalled;        /* share of the time that those took */
+    double stalled_at_all; /* the same with what the prober and others took */
+    double pending_ms;     /* the last one had not been answered for so long when the load ended */
 } dz_probe_facts;
 
 /* What a donmaz server told of itself. */

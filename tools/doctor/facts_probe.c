@@ -38,7 +38,7 @@ void dz_facts_probe(dz_probe_facts *out, const dz_probe_samples *samples, const 
 {
     memset(out, 0, sizeof *out);
     uint64_t *took = calloc(samples->count + 1, sizeof *took);
-    double late = 0;
+    double late = 0, late_at_all = 0;
     for (size_t i = 0; i < samples->count; i++) {
         const dz_probe_sample *s = &samples->at[i];
         uint64_t end = s->answered ? s->answered : s->until;
@@ -46,6 +46,7 @@ void dz_facts_probe(dz_probe_facts *out, const dz_probe_samples *samples, const 
             continue;
         double span = (double)(end - s->sent);
         double own = fmax(0, span - (double)s->waited - others * starved_ns(outside, s->sent, end));
+        late_at_all += span >= DZ_STALL_MS * 1e6 ? span : 0;
         if (!s->answered) {
             out->pending_ms = own / 1e6;
             late += own;
@@ -60,6 +61,7 @@ void dz_facts_probe(dz_probe_facts *out, const dz_probe_samples *samples, const 
         }
     }
     out->count = samples->count;
+    out->stalled_at_all = to > from ? fmin(1, late_at_all / (double)(to - from)) : 0;
     out->stalled = to > from ? fmin(1, late / (double)(to - from)) : 0;
     if (took && out->answered) {
         dz_sort_u64(took, out->answered);

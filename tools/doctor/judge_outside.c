@@ -58,6 +58,10 @@ static bool blocked(const dz_facts *f)
         return true;
     if (p->answered == 0) /* not to be had: by what a request costs alone */
         return one_by_one(f) && cost >= DZ_PIECE_MS;
+    /* Its one thread is always at work or waits for a core, and each request costs CPU time, which
+     * is the same whatever others take: it is not they who keep the probe waiting. */
+    if (one_by_one(f) && cost >= DZ_PIECE_MS && p->stalled_at_all >= 0.5)
+        return true;
     if (!often_late(p))
         return false;
     /* Late because many short requests came before: overloaded. Late although half of the requests

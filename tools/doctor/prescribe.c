@@ -89,9 +89,41 @@ static void share_out(dz_doctor *d, const basis *b)
                  b->what, d->work_count, whole, d->facts.cores, DZ_QUEUE_LONG_MS);
 }
 
+static bool add_estimate(dz_doctor *d, dz_queue_mode mode, dz_queue_deal deal,
+                         const dz_queue_route *routes)
+{
+    enum { REQUESTS = 20000 };
+    dz_queue_result *out = &d->estimates[d->estimate_count].result;
+    d->estimates[d->estimate_count].mode = mode;
+    d->estimates[d->estimate_count].deal = deal;
+    bool good =
+        dz_queue_simulate(mode, deal, d->facts.cores, routes, d->work_count, REQUESTS, out) == 0;
+    d->estimate_count += good;
+    return good;
+}
+
+/* A cluster also with unevenly dealt connections, where that makes a difference. */
+static void estimate(dz_doctor *d, dz_queue_mode mode, const dz_queue_route *routes)
+{
+    size_t at = d->estimate_count;
+    if (!add_estimate(d, mode, DZ_QUEUE_EVEN, routes)) {
+        d->basis[0] = 0;
+        return;
+    }
+    if ((mode != DZ_QUEUE_CLUSTER && mode != DZ_QUEUE_BOTH) ||
+        !add_estimate(d, mode, DZ_QUEUE_UNEVEN, routes))
+        return;
+    const dz_queue_result *even = &d->estimates[at].result;
+    const dz_queue_result *uneven = &d->estimates[at + 1].result;
+    bool differs = false;
+    for (size_t i = 0; i < d->work_count; i++)
+        differs |= uneven->routes[i].p99_ms > 1.2 * even->routes[i].p99_ms;
+    d->estimate_count -= !differs;
+}
+
 void dz_doctor_prescribe(dz_doctor *d)
 {
-    enum { REQUESTS = 20000, FEW = 20 };
+    enum { FEW = 20 };
     const dz_loop_facts *l = d->diagnosis.loop;
     dz_queue_route routes[DZ_QUEUE_ROUTES];
     basis b;
@@ -103,8 +135,6 @@ void dz_doctor_prescribe(dz_doctor *d)
     share_out(d, &b);
     for (size_t i = 0; i < d->work_count; i++)
         routes[i] = d->work[i].queue;
-    for (int m = 0; m < DZ_QUEUE_MODES; m++)
-        if (dz_queue_simulate((dz_queue_mode)m, d->facts.cores, routes, d->work_count, REQUESTS,
-                              &d->estimates[m]) < 0)
-            d->basis[0] = 0;
+    for (int m = 0; m < DZ_QUEUE_MODES && d->basis[0]; m++)
+        estimate(d, (dz_queue_mode)m, routes);
 }

@@ -44,10 +44,11 @@ static void estimates(const dz_doctor *d, FILE *out)
     dz_table_head(t, "req/s", DZ_RIGHT);
     dz_table_head(t, "p50 ms", DZ_RIGHT);
     dz_table_head(t, "p99 ms", DZ_RIGHT);
-    for (int m = 0; m < DZ_QUEUE_MODES; m++)
+    for (size_t m = 0; m < d->estimate_count; m++)
         for (size_t i = 0; i < d->work_count; i++) {
-            const dz_queue_latency *r = &d->estimates[m].routes[i];
-            dz_table_cell(t, "%s", i ? "" : dz_queue_mode_name((dz_queue_mode)m));
+            const dz_queue_latency *r = &d->estimates[m].result.routes[i];
+            dz_table_cell(t, "%s%s", i ? "" : dz_queue_mode_name(d->estimates[m].mode),
+                          i || d->estimates[m].deal == DZ_QUEUE_EVEN ? "" : ", dealt unevenly");
             dz_table_cell(t, "%s", d->work[i].name);
             dz_table_cell(t, r->rps < 100 ? "%.1f" : "%.0f", r->rps);
             dz_table_cell(t, "%.1f", r->p50_ms);

@@ -13,17 +13,22 @@
 
 enum { MAX_CONNECTIONS = 1000, MAX_CORES = DZ_SCHED_THREADS / 4 };
 
-/* What passing a request to a worker and its answer back costs the loop, and what a client takes
- * from an answer to its next request, ms: as measured with piscina and donmaz load. */
-static const double PASS_MS = 0.15, TURN_MS = 0.1;
+/* What passing a request to a worker and its answer back costs the loop, ms: as measured with
+ * piscina. What a client takes from an answer to its next request, and what a loop takes from its
+ * last piece of work to asking the kernel what is next: nearly the same, so that one time in ten
+ * the request comes too late, where the client has slept long before. */
+static const double PASS_MS = 0.15, TURN_MS = 0.1, LATE_TURN_MS = 0.3, POLL_MS = 0.2;
+static const double LATE = 0.1, LONG_SLEEP_MS = 50;
 static const double LONGEST_MS = 300e3;
 
 /* One closed loop: its client's turn, then its request in the process's loop and, where that is
  * so, in a worker and in the loop once more. */
 typedef struct job {
-    enum { CLIENT, ON_LOOP, DISPATCHED, IN_WORKER, COMING_BACK } stage;
+    enum { CLIENT, ON_LOOP, DISPATCHED, IN_WORKER, COMING_BACK, POLLING } stage;
     size_t route, process;
     double sent;      /* CLIENT: when the next request will be */
+    bool came;        /* ON_LOOP, DISPATCHED: and the loop has not taken it yet */
+    bool listed;      /* in the loop's list: see poll */
     double left;      /* CPU time of this stage */
     double work;      /* CPU time of the whole request */
     struct job *next; /* in the queue of a thread */
@@ -34,6 +39,12 @@ typedef struct queue {
     size_t length;
 } queue;
 
+/* The connections of a process that epoll looks at next, in order. */
+typedef struct list {
+    job *at[MAX_CONNECTIONS];
+    size_t count;
+} list;
+
 /* Threads: a loop for each process, then all workers, those of a process together. */
 typedef struct sim {
     const dz_queue_route *routes;
@@ -41,6 +52,9 @@ typedef struct sim {
     size_t job_count, processes, workers; /* workers of one process */
     uint64_t seed;
     queue queues[DZ_SCHED_THREADS];
+    list *lists;  /* of each process */
+    job *polls;   /* each loop's way from its last piece of work to asking for more */
+    double *last; /* when each process gave its last answer */
     dz_sched sched;
     struct {
         uint64_t *latency;
@@ -107,6 +121,25 @@ static size_t worker_for(const sim *s, size_t process)
     return best;
 }
 
+/* The loop takes what has come. epoll's list keeps a connection that was ready in its place as long
+ * as it is ready again each time: one whose next request comes a moment too late is dropped, goes
+ * to the end, and may be overtaken by all that are served twice meanwhile. */
+static void poll(sim *s, size_t process)
+{
+    list *l = &s->lists[process];
+    size_t kept = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        job *j = l->at[i];
+        j->listed = j->came;
+        if (!j->came)
+            continue;
+        l->at[kept++] = j;
+        j->came = false;
+        push(s, process, j);
+    }
+    l->count = kept;
+}
+
 static void arrive(sim *s, job *j)
 {
     const dz_queue_route *r = &s->routes[j->route];
@@ -114,7 +147,13 @@ static void arrive(sim *s, job *j)
     bool pooled = s->workers > 0 && r->service_ms >= DZ_QUEUE_LONG_MS;
     j->stage = pooled ? DISPATCHED : ON_LOOP;
     j->left = pooled ? PASS_MS : j->work;
-    push(s, j->process, j);
+    j->came = true;
+    list *l = &s->lists[j->process];
+    if (!j->listed)
+        l->at[l->count++] = j;
+    j->listed = true;
+    if (!s->queues[j->process].first)
+        poll(s, j->process); /* the loop waits for it */
 }
 
 static void answered(sim *s, job *j)
@@ -125,8 +164,10 @@ static void answered(sim *s, job *j)
         for (size_t i = 0; i < 2; i++)
             s->seen[both[i]].latency[s->seen[both[i]].count++] = (uint64_t)(took * 1e6);
     }
+    bool slept = s->sched.now - s->last[j->process] >= LONG_SLEEP_MS;
+    s->last[j->process] = s->sched.now;
     j->stage = CLIENT;
-    j->sent = s->sched.now + TURN_MS;
+    j->sent = s->sched.now + (slept && uniform(s) < LATE ? LATE_TURN_MS : TURN_MS);
 }
 
 /* The thread is through with the first job of its queue. */
@@ -144,8 +185,15 @@ static void finish(sim *s, size_t thread)
         j->left = PASS_MS;
         push(s, j->process, j);
         break;
+    case POLLING:
+        poll(s, j->process);
+        break;
     default:
         answered(s, j);
+    }
+    if (!s->queues[thread].first && thread < s->processes && j != &s->polls[thread]) {
+        s->polls[thread] = (job){.stage = POLLING, .process = thread, .left = POLL_MS};
+        push(s, thread, &s->polls[thread]);
     }
     if (!s->queues[thread].first)
         dz_sched_sleep(&s->sched, thread);
@@ -216,30 +264,50 @@ static void measure(sim *s, size_t count, size_t requests, dz_queue_result *out)
         out->routes[i] = sum_up(s->seen[i].latency, s->seen[i].count, span);
 }
 
-/* Clients connect one after the other, each route's together; a cluster's primary deals the
- * connections out in turn. */
-static void connect_all(sim *s, size_t count)
+static size_t lightest(const sim *s, size_t count, const bool *done)
 {
-    size_t at = 0;
+    size_t best = count;
     for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < (size_t)(s->routes[i].connections + 0.5); k++, at++)
+        if (!done[i] && (best == count || s->routes[i].service_ms < s->routes[best].service_ms))
+            best = i;
+    return best;
+}
+
+/* Clients connect one after the other, each route's together. A cluster's primary gives each
+ * connection to a process that is free: in turn, unless the last one computes already when it would
+ * be its turn again, and misses what comes until then. */
+static void connect_all(sim *s, size_t count, dz_queue_deal deal)
+{
+    bool done[DZ_QUEUE_ROUTES] = {0};
+    size_t at = 0, others = s->processes > 1 ? s->processes - 1 : 1;
+    for (size_t n = 0; n < count; n++) {
+        size_t i = lightest(s, count, done);
+        done[i] = true;
+        for (size_t k = 0; k < (size_t)(s->routes[i].connections + 0.5); k++, at++) {
+            bool missed = deal == DZ_QUEUE_UNEVEN && at >= s->processes && at < 3 * s->processes;
             s->jobs[at] = (job){.route = i,
-                                .process = at % s->processes,
+                                .process = missed ? at % others : at % s->processes,
                                 .sent = TURN_MS * (double)at / (double)s->job_count};
+        }
+    }
 }
 
 static bool reserve(sim *s, size_t count, size_t requests)
 {
     s->jobs = calloc(s->job_count, sizeof *s->jobs);
-    bool got = s->jobs != NULL;
+    s->lists = calloc(s->processes, sizeof *s->lists);
+    s->polls = calloc(s->processes, sizeof *s->polls);
+    s->last = calloc(s->processes, sizeof *s->last);
+    bool got = s->jobs && s->lists && s->polls && s->last;
     for (size_t i = 0; i <= DZ_QUEUE_ROUTES; i++)
         if (i < count || i == DZ_QUEUE_ROUTES)
             got &= (s->seen[i].latency = calloc(requests + s->job_count, sizeof(uint64_t))) != NULL;
     return got;
 }
 
-int dz_queue_simulate(dz_queue_mode mode, unsigned cores, const dz_queue_route *routes,
-                      size_t count, size_t requests, dz_queue_result *out)
+int dz_queue_simulate(dz_queue_mode mode, dz_queue_deal deal, unsigned cores,
+                      const dz_queue_route *routes, size_t count, size_t requests,
+                      dz_queue_result *out)
 {
     size_t jobs = 0;
     for (size_t i = 0; i < count; i++)
@@ -261,10 +329,13 @@ int dz_queue_simulate(dz_queue_mode mode, unsigned cores, const dz_queue_route *
     int rc = reserve(s, count, requests) ? 0 : DZ_E_NOMEM;
     if (rc == 0) {
         dz_sched_init(&s->sched, cores, s->processes * (1 + s->workers));
-        connect_all(s, count);
+        connect_all(s, count, deal);
         measure(s, count, requests, out);
     }
     free(s->jobs);
+    free(s->lists);
+    free(s->polls);
+    free(s->last);
     for (size_t i = 0; i <= DZ_QUEUE_ROUTES; i++)
         free(s->seen[i].latency);
     free(s);

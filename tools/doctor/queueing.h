@@ -19,11 +19,18 @@ typedef struct dz_queue_route {
 
 typedef enum dz_queue_mode {
     DZ_QUEUE_PLAIN,   /* one process */
-    DZ_QUEUE_CLUSTER, /* a process a core; each gets every so-manieth connection */
+    DZ_QUEUE_CLUSTER, /* a process a core */
     DZ_QUEUE_WORKERS, /* one process; what takes long runs in workers, one a core */
     DZ_QUEUE_BOTH,    /* a process a core, each with its share of the workers */
     DZ_QUEUE_MODES
 } dz_queue_mode;
+
+/* How a cluster's primary deals out connections. */
+typedef enum dz_queue_deal {
+    DZ_QUEUE_EVEN,   /* in turn */
+    DZ_QUEUE_UNEVEN, /* one process was computing while it would have been its turn */
+    DZ_QUEUE_DEALS
+} dz_queue_deal;
 
 typedef struct dz_queue_latency {
     double rps, p50_ms, p99_ms;
@@ -39,8 +46,9 @@ typedef struct dz_queue_result {
 
 /* Simulates until `requests` were answered, or five minutes of the server's time. At most
  * DZ_QUEUE_ROUTES routes. Deterministic. 0, DZ_E_INVALID, DZ_E_NOMEM. */
-int dz_queue_simulate(dz_queue_mode mode, unsigned cores, const dz_queue_route *routes,
-                      size_t count, size_t requests, dz_queue_result *out);
+int dz_queue_simulate(dz_queue_mode mode, dz_queue_deal deal, unsigned cores,
+                      const dz_queue_route *routes, size_t count, size_t requests,
+                      dz_queue_result *out);
 
 const char *dz_queue_mode_name(dz_queue_mode mode);
 

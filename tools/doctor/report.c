@@ -202,15 +202,17 @@ static void put_prescription(FILE *out, const dz_doctor *d)
     put_text(out, "basis", d->basis);
     put_work(out, d);
     fputs(",\"estimates\":[", out);
-    for (int m = 0; m < DZ_QUEUE_MODES; m++) {
+    for (size_t m = 0; m < d->estimate_count; m++) {
+        bool even = d->estimates[m].deal == DZ_QUEUE_EVEN;
         fputs(m ? ",{" : "{", out);
-        put_text(out, "name", dz_queue_mode_name((dz_queue_mode)m));
-        put_latency(out, &d->estimates[m].all);
+        put_text(out, "name", dz_queue_mode_name(d->estimates[m].mode));
+        fprintf(out, ",\"deal\":\"%s\"", even ? "even" : "uneven");
+        put_latency(out, &d->estimates[m].result.all);
         fputs(",\"routes\":[", out);
         for (size_t i = 0; i < d->work_count; i++) {
             fputs(i ? ",{" : "{", out);
             put_text(out, "route", d->work[i].name);
-            put_latency(out, &d->estimates[m].routes[i]);
+            put_latency(out, &d->estimates[m].result.routes[i]);
             putc('}', out);
         }
         fputs("]}", out);

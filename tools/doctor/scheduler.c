@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdint.h>
 
-static const double TICK_MS = 4, SLICE_MS = 1.4, BALANCE_MS = 64, AHEAD_MS = 0.1;
+static const double TICK_MS = 4, SLICE_MS = 1.4, BALANCE_MS = 250, AHEAD_MS = 0.1;
 
 static const size_t NONE = SIZE_MAX;
 

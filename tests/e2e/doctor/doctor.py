@@ -18,9 +18,10 @@ SHORT = ("--load", "-c5 -d700ms /")  # where no verdict is asked for
 
 
 @contextlib.contextmanager
-def running(command):
+def running(command, env=None):
     """A server that is ended whatever happens."""
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                              env=env)
     try:
         yield server
     finally:
@@ -36,12 +37,27 @@ def wait_for(condition, seconds=30):
         time.sleep(0.01)
 
 
+def listening(pid):
+    """The process's listening TCP sockets: the address (as /proc has it) by inode."""
+    found = {}
+    for name in ("tcp", "tcp6"):
+        with open("/proc/net/" + name, encoding="ascii") as f:
+            for line in list(f)[1:]:
+                fields = line.split()
+                if fields[3] == "0A":
+                    found[fields[9]] = fields[1].split(":")[0]
+    inodes = set()
+    try:
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                inodes.add(os.readlink(f"/proc/{pid}/fd/{fd}").strip("socket:[]"))
+    except OSError:
+        return {}
+    return {inode: address for inode, address in found.items() if inode in inodes}
+
+
 def listens(pid):
-    """Whether the process holds a listening TCP socket."""
-    with open("/proc/net/tcp", encoding="ascii") as f:
-        inodes = {line.split()[9] for line in list(f)[1:] if line.split()[3] == "0A"}
-    links = (f"/proc/{pid}/fd/{fd}" for fd in os.listdir(f"/proc/{pid}/fd"))
-    return any(os.readlink(link).strip("socket:[]") in inodes for link in links)
+    return bool(listening(pid))
 
 
 class Doctor(unittest.TestCase):
@@ -89,14 +105,103 @@ class Doctor(unittest.TestCase):
         report = self.report(*SHORT, "--", NODE, SERVERS, "worker_pool_light")
         self.assertEqual({s["role"] for s in report["series"]["loops"]}, {"main", "worker"})
 
-    def test_neither_environment_nor_request_bodies_are_in_the_page(self):
+    def test_neither_environment_nor_what_clients_send_is_in_the_report(self):
+        """Page and JSON, of a program of each kind, started by us and running already."""
         page = os.path.join(self.folder.name, "page.html")
-        self.doctor("-o", page, "--load", "-c2 -d700ms -m POST -b body-text-5678 /?q=query-9012",
-                    "--", NODE, SERVERS, "hello")
-        with open(page, encoding="utf-8") as f:
-            text = f.read()
-        for secret in ("never-shown-1234", "body-text-5678", "query-9012"):
-            self.assertNotIn(secret, text)
+        data = os.path.join(self.folder.name, "out.json")
+        secrets = ("DONMAZ_TEST_SECRET", "never-shown-1234", "body-text-5678", "query-9012",
+                   "header-3456", "cookie-7890")
+        load = ("--load", "-c2 -d700ms -m POST -b body-text-5678 -H X-Key=header-3456 "
+                          "-H Cookie=id=cookie-7890 /?q=query-9012")
+        service = [SERVICE, "--port", "0", "--case", "burn", "--rescue-after", "0"]
+
+        def examine(*target):
+            self.doctor("-o", page, "--json", data, *load, *target)
+            for path in (page, data):
+                with open(path, encoding="utf-8") as f:
+                    text = f.read()
+                self.assertGreater(len(text), 1000)
+                for secret in secrets:
+                    self.assertNotIn(secret, text)
+        for command in ([NODE, SERVERS, "hello"], service):
+            examine("--", *command)
+        with running([NODE, "--inspect-port=0", SERVERS, "hello"], self.env) as server:
+            wait_for(lambda: listens(server.pid))
+            examine("--pid", str(server.pid))
+
+    def watch_ports(self, pid_of, *args):
+        """Runs doctor and collects where the program listens meanwhile: address by inode."""
+        seen = {}
+        run = subprocess.Popen([DONMAZ, "doctor", "-o", "-", *SHORT, *args], env=self.env,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            while run.poll() is None:
+                for pid in pid_of(run.pid):
+                    seen.update(listening(pid))
+                time.sleep(0.005)
+            self.assertEqual(run.returncode, 0, run.stderr.read())
+        finally:
+            run.kill()
+            run.communicate()
+        return seen
+
+    def test_the_inspector_is_on_loopback_only_and_closed_afterwards(self):
+        script = self.script("require('http').createServer((q, r) => r.end()).listen(0, '0.0.0.0')")
+
+        def node_below(pid):
+            with contextlib.suppress(OSError):
+                with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+                    return [int(child) for child in f.read().split()]
+            return []
+        loopback, everywhere = "0100007F", "00000000"
+        seen = self.watch_ports(node_below, "--", NODE, script)
+        # Its own port is open to all; beside it only the inspector's.
+        self.assertEqual(sorted(seen.values()), [everywhere, loopback], seen)
+        with running([NODE, "--inspect-port=0", script]) as server:
+            wait_for(lambda: listens(server.pid))
+            before = listening(server.pid)
+            seen = self.watch_ports(lambda _: [server.pid], "--pid", str(server.pid))
+            self.assertEqual(sorted(seen.values()), [everywhere, loopback], seen)
+            wait_for(lambda: listening(server.pid) == before)  # it closes a moment after us
+            self.assertIsNone(server.poll())
+        seen = self.watch_ports(node_below, "--no-inspect", "--", NODE, script)
+        self.assertEqual(list(seen.values()), [everywhere], seen)
+
+    def test_a_donmaz_server_tells_of_itself(self):
+        report = self.report(*LOAD, "--", SERVICE, "--port", "0", "--case", "burn",
+                             "--rescue-after", "0")
+        self.assertEqual(report["verdict"], "blocked-loop", report["evidence"])
+        inside = report["inside"]
+        self.assertEqual(inside["routes"][0]["route"], "GET /")
+        self.assertGreater(inside["routes"][0]["cpu_ms"], 20)
+        self.assertLess(inside["routes"][0]["cpu_ms"], 45)  # CPU time: the same on a busy machine
+        self.assertGreater(inside["stalls"], 1)
+        self.assertIn("GET /: each of", " ".join(report["evidence"]))
+        self.assertEqual(report["prescription"]["work"][0]["route"], "GET /")
+        series = report["series"]["inside"]
+        self.assertIn("delay_ms", series["loops"][0]["columns"])
+        self.assertGreater(len(series["loops"][0]["rows"]), 3)
+        self.assertGreater(len(series["rows"]), 3)
+
+    def test_the_metrics_of_a_cluster_are_seen_loop_by_loop(self):
+        report = self.report(*LOAD, "--", SERVICE, "--port", "0", "--case", "hello",
+                             "--processes", "2", "--loops", "2")
+        self.assertEqual({(s["worker"], s["loop"]) for s in report["series"]["inside"]["loops"]},
+                         {(1, 0), (1, 1), (2, 0), (2, 1)})
+        self.assertGreater(report["inside"]["requests"], 0)
+
+    def test_metrics_that_the_user_opened_are_found_and_not_loaded(self):
+        server = [SERVICE, "--port", "0", "--case", "hello", "--admin", "0"]
+        report = self.report(*LOAD, "--", *server)
+        self.assertGreater(report["inside"]["requests"], 0)
+        self.assertEqual(report["load"]["non2xx"], 0)  # /metrics' own port sends on to its page
+        with running(server) as running_server:
+            wait_for(lambda: len(listening(running_server.pid)) == 2)
+            report = self.report("--pid", str(running_server.pid), *LOAD)
+            self.assertGreater(report["inside"]["requests"], 0)
+            self.assertEqual(report["load"]["non2xx"], 0)
+        self.env["DONMAZ_ADMIN"] = "off"
+        self.assertIsNone(self.report(*LOAD, "--", *server[:-2])["inside"])
 
     def test_leaves_no_files_and_no_processes(self):
         pids = os.path.join(self.folder.name, "pids")
@@ -147,6 +252,10 @@ class Doctor(unittest.TestCase):
             os.unlink(os.path.join(self.folder.name, "served"))
         self.interrupt("--on-port", "touch loading; sleep 60", "--", NODE, serving,
                        when=lambda: self.exists("loading"))
+        # A script that never returns to its loop.
+        hung = self.script("require('fs').writeFileSync('hung', ''); for (;;) Math.sqrt(2);",
+                           "hung.js")
+        self.interrupt("--duration", "60", "--", NODE, hung, when=lambda: self.exists("hung"))
 
     def test_a_busy_script_without_a_port_is_judged_too(self):
         script = self.script("function grind() { const end = Date.now() + 30000; "

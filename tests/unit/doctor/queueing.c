@@ -8,7 +8,7 @@ static dz_queue_latency run(dz_queue_mode mode, unsigned cores, const dz_queue_r
                             size_t count)
 {
     dz_queue_result r = {0};
-    assert_int_equal(dz_queue_simulate(mode, cores, routes, count, 20000, &r), 0);
+    assert_int_equal(dz_queue_simulate(mode, DZ_QUEUE_EVEN, cores, routes, count, 20000, &r), 0);
     return r.all;
 }
 
@@ -49,14 +49,14 @@ static void routes_have_figures_of_their_own(void **state)
     dz_queue_route routes[] = {{.service_ms = 6, .connections = 2},
                                {.service_ms = 200, .connections = 2}};
     dz_queue_result r;
-    assert_int_equal(dz_queue_simulate(DZ_QUEUE_PLAIN, 2, routes, 2, 5000, &r), 0);
+    assert_int_equal(dz_queue_simulate(DZ_QUEUE_PLAIN, DZ_QUEUE_EVEN, 2, routes, 2, 5000, &r), 0);
     assert_near(r.routes[0].p50_ms, 412, 0.02);
     assert_near(r.routes[0].rps, r.routes[1].rps, 0.02);
     /* A cluster's connections are dealt out in turn: each process has one of each. */
-    assert_int_equal(dz_queue_simulate(DZ_QUEUE_CLUSTER, 2, routes, 2, 5000, &r), 0);
+    assert_int_equal(dz_queue_simulate(DZ_QUEUE_CLUSTER, DZ_QUEUE_EVEN, 2, routes, 2, 5000, &r), 0);
     assert_near(r.routes[0].p50_ms, 206, 0.02);
     /* Three threads for two cores: neither is idle, and the loop has its share. */
-    assert_int_equal(dz_queue_simulate(DZ_QUEUE_WORKERS, 2, routes, 2, 5000, &r), 0);
+    assert_int_equal(dz_queue_simulate(DZ_QUEUE_WORKERS, DZ_QUEUE_EVEN, 2, routes, 2, 5000, &r), 0);
     double used = r.routes[0].rps * 6 + r.routes[1].rps * 200;
     assert_near(used, 2000, 0.05);
     assert_true(r.routes[0].p99_ms < 60);
@@ -79,10 +79,13 @@ static void senseless_input_is_refused(void **state)
     (void)state;
     dz_queue_route r = {.service_ms = 1, .connections = 0};
     dz_queue_result result;
-    assert_int_equal(dz_queue_simulate(DZ_QUEUE_PLAIN, 1, &r, 1, 10, &result), DZ_E_INVALID);
+    assert_int_equal(dz_queue_simulate(DZ_QUEUE_PLAIN, DZ_QUEUE_EVEN, 1, &r, 1, 10, &result),
+                     DZ_E_INVALID);
     r.connections = 1;
-    assert_int_equal(dz_queue_simulate(DZ_QUEUE_PLAIN, 0, &r, 1, 10, &result), DZ_E_INVALID);
-    assert_int_equal(dz_queue_simulate(DZ_QUEUE_PLAIN, 1, &r, 0, 10, &result), DZ_E_INVALID);
+    assert_int_equal(dz_queue_simulate(DZ_QUEUE_PLAIN, DZ_QUEUE_EVEN, 0, &r, 1, 10, &result),
+                     DZ_E_INVALID);
+    assert_int_equal(dz_queue_simulate(DZ_QUEUE_PLAIN, DZ_QUEUE_EVEN, 1, &r, 0, 10, &result),
+                     DZ_E_INVALID);
 }
 
 int main(void)
