@@ -8,7 +8,7 @@ import { element, pageData, percent } from './dom.js';
 const COLOURS = ['#0b68cb', '#d9480f', '#2b8a3e', '#9c36b5', '#0b7285', '#c2255c', '#5f3dc4', '#846100'];
 const MB = 1e6;
 const report = pageData();
-const { loops, processes, probe, inside } = report.series;
+const { loops, processes, threads, probe, inside } = report.series;
 
 const column = (series, name) => series.columns.indexOf(name);
 const timesOf = (series) => series.rows.map((row) => row[0] / 1000);
@@ -46,6 +46,7 @@ const charts = [
   { key: 'probe', title: 'Answer to a probe from outside', unit: 'ms', lines: [line(probe, 'took_ms', 'took')] },
   { key: 'utilisation', title: 'Event-loop utilisation, each interval', unit: '%', lines: loops.map((s) => line(s, 'utilisation', loopName(s), 100)) },
   { key: 'cpu', title: 'CPU, one core = 100', unit: '%', lines: processes.map((s) => line(s, 'cpu', processName(s), 100)) },
+  { key: 'threads', title: 'CPU by thread', unit: '%', lines: threads.length > 1 ? threads.map((s) => line(s, 'cpu', `${s.name} ${s.tid}`, 100)) : [] },
   { key: 'wait', title: 'Waiting for a core', unit: '%', lines: processes.map((s) => line(s, 'wait', processName(s), 100)) },
   { key: 'heap', title: 'Heap', unit: 'MB', lines: loops.flatMap((s) => [line(s, 'heap_used', `used, ${loopName(s)}`, 1 / MB), line(s, 'heap_total', `total, ${loopName(s)}`, 1 / MB)]) },
   { key: 'rss', title: 'Memory (RSS)', unit: 'MB', lines: processes.map((s) => line(s, 'rss', processName(s), 1 / MB)) },
@@ -53,6 +54,7 @@ const charts = [
   { key: 'inflight', title: 'Requests in flight', unit: '', lines: [...loops.map((s) => line(s, 'inflight', loopName(s))), ...(inside.rows.length ? [line(inside, 'inflight', 'in flight')] : [])] },
   { key: 'queued', title: 'Waiting for a worker', unit: '', lines: inside.loops.length ? [line(inside, 'queued', 'queued')] : [] },
   { key: 'handles', title: 'Active handles', unit: '', lines: loops.map((s) => line(s, 'handles', loopName(s))) },
+  { key: 'switches', title: 'Context switches of the main thread, by itself', unit: 'each interval', lines: processes.map((s) => line(s, 'switches', processName(s))) },
   { key: 'fds', title: 'Open descriptors', unit: '', lines: processes.map((s) => line(s, 'fds', processName(s))) },
 ].filter((chart) => chart.lines.some((l) => l.times.length > 1));
 

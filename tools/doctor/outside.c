@@ -31,6 +31,7 @@ void dz_outside_close(dz_outside *o)
     for (size_t i = 0; i < o->processes.count; i++)
         free(o->processes.at[i].samples.at);
     free(o->processes.at);
+    dz_outside_forget_threads(o);
     free(o->marks.at);
     memset(o, 0, sizeof *o);
 }
@@ -116,13 +117,6 @@ static void tick_process(dz_outside *o, const dz_tree_proc *p, uint64_t now)
     s->switches = p->switches;
 }
 
-void dz_outside_tick(dz_outside *o, const dz_tree *tree, uint64_t now)
-{
-    for (size_t i = 0; i < tree->count; i++)
-        if (!tree->procs[i].gone)
-            tick_process(o, &tree->procs[i], now);
-}
-
 /* Busy time of all cores: user, nice, system, irq, softirq of the first line of /proc/stat. */
 static uint64_t machine_busy(void)
 {
@@ -137,6 +131,19 @@ static uint64_t machine_busy(void)
         return 0;
     long hz = sysconf(_SC_CLK_TCK);
     return (v[0] + v[1] + v[2] + v[5] + v[6]) * (DZ_SEC / (uint64_t)(hz > 0 ? hz : 100));
+}
+
+void dz_outside_tick(dz_outside *o, const dz_tree *tree, uint64_t now)
+{
+    for (size_t i = 0; i < tree->count; i++)
+        if (!tree->procs[i].gone)
+            tick_process(o, &tree->procs[i], now);
+    dz_outside_tick_threads(o, tree, now);
+    o->ticked = now;
+    if (now - o->busy_at >= 100 * DZ_MS) {
+        o->busy = machine_busy();
+        o->busy_at = now;
+    }
 }
 
 /* Time the root's cgroup (version 2) was stopped by its quota; 0 when there is none. */
@@ -241,13 +248,16 @@ double dz_outside_cpu_ms(const dz_outside *o, uint64_t from, uint64_t to)
     return cpu;
 }
 
-dz_demand dz_outside_demand(dz_outside *o, const dz_tree *tree, uint64_t now, double load_ns)
+dz_demand dz_outside_demand(const dz_outside *o, const dz_tree *tree, uint64_t now, double load_ns)
 {
     dz_demand d = {0};
-    double span = (double)(now - o->marked);
+    /* What was read last belongs to then: we may have been kept from reading since. */
+    double span = (double)o->ticked - (double)o->marked, whole = (double)(now - o->marked);
     if (o->marked == 0 || span <= 0)
         return d;
-    d.machine = (double)(machine_busy() - o->busy_mark) / span;
+    d.machine = o->busy_at > o->marked
+                    ? (double)(o->busy - o->busy_mark) / (double)(o->busy_at - o->marked)
+                    : (double)(machine_busy() - o->busy_mark) / whole;
     thread_sums sums = sum_threads(o, tree, span, 1);
     d.running = sums.run / span;
     d.busiest = sums.busiest;
@@ -260,7 +270,7 @@ dz_demand dz_outside_demand(dz_outside *o, const dz_tree *tree, uint64_t now, do
     d.wanted = sums.wanted;
     d.waiting = sums.run + sums.wait > 0 ? sums.wait / (sums.run + sums.wait) : 0;
     uint64_t sent = segments(tree->root);
-    d.segments = sent > o->segments_mark ? (double)(sent - o->segments_mark) / (span / 1e9) : 0;
-    d.throttled = (double)(throttled(tree->root) - o->throttled_mark) / span;
+    d.segments = sent > o->segments_mark ? (double)(sent - o->segments_mark) / (whole / 1e9) : 0;
+    d.throttled = (double)(throttled(tree->root) - o->throttled_mark) / whole;
     return d;
 }

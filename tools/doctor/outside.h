@@ -23,6 +23,20 @@ typedef struct dz_out_series {
     uint64_t at, cpu, wait, main_cpu, main_wait, switches; /* as last seen */
 } dz_out_series;
 
+/* One interval of a thread, up to `to`. Shares are of one core. */
+typedef struct dz_out_thread_sample {
+    uint64_t to;
+    float cpu, wait;
+} dz_out_thread_sample;
+
+typedef struct dz_out_thread {
+    pid_t pid, tid;
+    char name[32];
+    DZ_VECTOR(dz_out_thread_sample) samples;
+    uint64_t at, cpu, wait; /* as last seen */
+    uint64_t first_cpu;
+} dz_out_thread;
+
 /* What a thread had used when the window opened. */
 typedef struct dz_out_mark {
     pid_t pid, tid;
@@ -31,9 +45,12 @@ typedef struct dz_out_mark {
 
 typedef struct dz_outside {
     DZ_VECTOR(dz_out_series) processes;
+    DZ_VECTOR(dz_out_thread) threads;
     DZ_VECTOR(dz_out_mark) marks;
     uint64_t marked;         /* when; 0: not yet */
     uint64_t busy_mark;      /* busy time of all the machine's cores at the mark */
+    uint64_t busy, busy_at;  /* the same since then, and when it was read */
+    uint64_t ticked;         /* when threads were read last */
     uint64_t throttled_mark; /* time stopped by a cgroup quota, ns */
     uint64_t segments_mark;  /* TCP segments sent in its network namespace */
     bool out_of_memory;
@@ -43,6 +60,10 @@ void dz_outside_close(dz_outside *outside);
 
 /* After dz_tree_sample: adds an interval to every process's series. */
 void dz_outside_tick(dz_outside *outside, const dz_tree *tree, uint64_t now);
+
+/* outside_threads.c: the part of tick and close about threads. */
+void dz_outside_tick_threads(dz_outside *outside, const dz_tree *tree, uint64_t now);
+void dz_outside_forget_threads(dz_outside *outside);
 
 /* Opens the window: what threads have used so far does not count in dz_outside_demand. */
 void dz_outside_mark(dz_outside *outside, const dz_tree *tree, uint64_t now);
@@ -63,6 +84,7 @@ typedef struct dz_demand {
 } dz_demand;
 
 /* Since the mark, until the last tick; `load_ns` is the CPU time of the load generator. */
-dz_demand dz_outside_demand(dz_outside *outside, const dz_tree *tree, uint64_t now, double load_ns);
+dz_demand dz_outside_demand(const dz_outside *outside, const dz_tree *tree, uint64_t now,
+                            double load_ns);
 
 #endif

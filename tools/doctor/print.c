@@ -11,21 +11,18 @@ static void wrapped(FILE *out, const char *first, const char *text)
     size_t indent = dz_text_width(first), column = indent;
     fputs(first, out);
     while (*text) {
-        size_t len = 0;
-        while (text[len] && text[len] != ' ')
-            len++;
-        if (column > indent && column + len > WIDTH) {
+        size_t len = strcspn(text, " ");
+        bool begins = column == indent;
+        if (!begins && column + 1 + len > WIDTH) {
             fprintf(out, "\n%*s", (int)indent, "");
             column = indent;
+            begins = true;
         }
-        fwrite(text, 1, len, out);
-        column += len;
-        text += len;
-        if (*text == ' ') {
+        if (!begins)
             putc(' ', out);
-            column++;
-            text++;
-        }
+        fwrite(text, 1, len, out);
+        column += len + !begins;
+        text += len + (text[len] == ' ');
     }
     putc('\n', out);
 }

@@ -17,7 +17,7 @@ enum { MAX_CONNECTIONS = 1000, MAX_CORES = DZ_SCHED_THREADS / 4 };
  * piscina. What a client takes from an answer to its next request, and what a loop takes from its
  * last piece of work to asking the kernel what is next: nearly the same, so that one time in ten
  * the request comes too late, where the client has slept long before. */
-static const double PASS_MS = 0.15, TURN_MS = 0.1, LATE_TURN_MS = 0.3, POLL_MS = 0.2;
+static const double PASS_MS = 0.15, TURN_MS = 0.05, LATE_TURN_MS = 0.2, POLL_MS = 0.1;
 static const double LATE = 0.1, LONG_SLEEP_MS = 50;
 static const double LONGEST_MS = 300e3;
 
@@ -156,6 +156,14 @@ static void arrive(sim *s, job *j)
         poll(s, j->process); /* the loop waits for it */
 }
 
+static bool all_busy(const dz_sched *sched)
+{
+    for (size_t c = 0; c < sched->core_count; c++)
+        if (sched->cores[c].running == SIZE_MAX)
+            return false;
+    return true;
+}
+
 static void answered(sim *s, job *j)
 {
     double took = s->sched.now - j->sent;
@@ -164,10 +172,11 @@ static void answered(sim *s, job *j)
         for (size_t i = 0; i < 2; i++)
             s->seen[both[i]].latency[s->seen[both[i]].count++] = (uint64_t)(took * 1e6);
     }
-    bool slept = s->sched.now - s->last[j->process] >= LONG_SLEEP_MS;
+    /* The client has slept long, or must first get a core from those that compute. */
+    bool slow = s->sched.now - s->last[j->process] >= LONG_SLEEP_MS || all_busy(&s->sched);
     s->last[j->process] = s->sched.now;
     j->stage = CLIENT;
-    j->sent = s->sched.now + (slept && uniform(s) < LATE ? LATE_TURN_MS : TURN_MS);
+    j->sent = s->sched.now + (slow && uniform(s) < LATE ? LATE_TURN_MS : TURN_MS);
 }
 
 /* The thread is through with the first job of its queue. */
@@ -264,11 +273,13 @@ static void measure(sim *s, size_t count, size_t requests, dz_queue_result *out)
         out->routes[i] = sum_up(s->seen[i].latency, s->seen[i].count, span);
 }
 
-static size_t lightest(const sim *s, size_t count, const bool *done)
+/* The next route in order of service time. */
+static size_t next_route(const sim *s, size_t count, const bool *done, bool heaviest)
 {
     size_t best = count;
     for (size_t i = 0; i < count; i++)
-        if (!done[i] && (best == count || s->routes[i].service_ms < s->routes[best].service_ms))
+        if (!done[i] &&
+            (best == count || (s->routes[i].service_ms < s->routes[best].service_ms) != heaviest))
             best = i;
     return best;
 }
@@ -276,12 +287,12 @@ static size_t lightest(const sim *s, size_t count, const bool *done)
 /* Clients connect one after the other, each route's together. A cluster's primary gives each
  * connection to a process that is free: in turn, unless the last one computes already when it would
  * be its turn again, and misses what comes until then. */
-static void connect_all(sim *s, size_t count, dz_queue_deal deal)
+static void connect_all(sim *s, size_t count, dz_queue_deal deal, bool heavy_first)
 {
     bool done[DZ_QUEUE_ROUTES] = {0};
     size_t at = 0, others = s->processes > 1 ? s->processes - 1 : 1;
     for (size_t n = 0; n < count; n++) {
-        size_t i = lightest(s, count, done);
+        size_t i = next_route(s, count, done, heavy_first);
         done[i] = true;
         for (size_t k = 0; k < (size_t)(s->routes[i].connections + 0.5); k++, at++) {
             bool missed = deal == DZ_QUEUE_UNEVEN && at >= s->processes && at < 3 * s->processes;
@@ -305,17 +316,10 @@ static bool reserve(sim *s, size_t count, size_t requests)
     return got;
 }
 
-int dz_queue_simulate(dz_queue_mode mode, dz_queue_deal deal, unsigned cores,
-                      const dz_queue_route *routes, size_t count, size_t requests,
-                      dz_queue_result *out)
+static int simulate(dz_queue_mode mode, dz_queue_deal deal, unsigned cores, bool heavy_first,
+                    const dz_queue_route *routes, size_t count, size_t jobs, size_t requests,
+                    dz_queue_result *out)
 {
-    size_t jobs = 0;
-    for (size_t i = 0; i < count; i++)
-        jobs += (size_t)(routes[i].connections + 0.5);
-    if (cores == 0 || cores > MAX_CORES || count > DZ_QUEUE_ROUTES || jobs == 0 ||
-        jobs > MAX_CONNECTIONS || requests == 0)
-        return DZ_E_INVALID;
-    *out = (dz_queue_result){0};
     sim *s = calloc(1, sizeof *s);
     if (!s)
         return DZ_E_NOMEM;
@@ -329,7 +333,7 @@ int dz_queue_simulate(dz_queue_mode mode, dz_queue_deal deal, unsigned cores,
     int rc = reserve(s, count, requests) ? 0 : DZ_E_NOMEM;
     if (rc == 0) {
         dz_sched_init(&s->sched, cores, s->processes * (1 + s->workers));
-        connect_all(s, count, deal);
+        connect_all(s, count, deal, heavy_first);
         measure(s, count, requests, out);
     }
     free(s->jobs);
@@ -339,6 +343,36 @@ int dz_queue_simulate(dz_queue_mode mode, dz_queue_deal deal, unsigned cores,
     for (size_t i = 0; i <= DZ_QUEUE_ROUTES; i++)
         free(s->seen[i].latency);
     free(s);
+    return rc;
+}
+
+static void average(dz_queue_latency *a, const dz_queue_latency *b)
+{
+    a->rps = (a->rps + b->rps) / 2;
+    a->p50_ms = (a->p50_ms + b->p50_ms) / 2;
+    a->p99_ms = (a->p99_ms + b->p99_ms) / 2;
+}
+
+int dz_queue_simulate(dz_queue_mode mode, dz_queue_deal deal, unsigned cores,
+                      const dz_queue_route *routes, size_t count, size_t requests,
+                      dz_queue_result *out)
+{
+    size_t jobs = 0;
+    for (size_t i = 0; i < count; i++)
+        jobs += (size_t)(routes[i].connections + 0.5);
+    if (cores == 0 || cores > MAX_CORES || count > DZ_QUEUE_ROUTES || jobs == 0 ||
+        jobs > MAX_CONNECTIONS || requests == 0)
+        return DZ_E_INVALID;
+    dz_queue_result other = {0};
+    *out = (dz_queue_result){0};
+    int rc = simulate(mode, deal, cores, false, routes, count, jobs, requests, out);
+    if (rc < 0 || count == 1 || deal == DZ_QUEUE_UNEVEN)
+        return rc;
+    /* Which route's connections come first is chance. */
+    rc = simulate(mode, deal, cores, true, routes, count, jobs, requests, &other);
+    average(&out->all, &other.all);
+    for (size_t i = 0; i < count; i++)
+        average(&out->routes[i], &other.routes[i]);
     return rc;
 }
 

@@ -112,13 +112,41 @@ static void put_out_series(FILE *out, const dz_doctor *d, const dz_out_series *s
 {
     fprintf(out, "{\"pid\":%d,", (int)s->pid);
     put_text(out, "name", s->name);
-    fputs(",\"columns\":[\"t_ms\",\"cpu\",\"main_cpu\",\"wait\",\"rss\",\"fds\"],\"rows\":[", out);
+    fputs(",\"columns\":[\"t_ms\",\"cpu\",\"main_cpu\",\"wait\",\"rss\",\"fds\",\"switches\"],"
+          "\"rows\":[",
+          out);
     for (size_t i = 0; i < s->samples.count; i++) {
         const dz_out_sample *p = &s->samples.at[i];
-        fprintf(out, "%s[%.1f,%.3f,%.3f,%.3f,%" PRIu64 ",%u]", i ? "," : "", since(d, p->to),
-                (double)p->cpu, (double)p->main_cpu, (double)p->wait, p->rss, p->fds);
+        fprintf(out, "%s[%.1f,%.3f,%.3f,%.3f,%" PRIu64 ",%u,%u]", i ? "," : "", since(d, p->to),
+                (double)p->cpu, (double)p->main_cpu, (double)p->wait, p->rss, p->fds, p->switches);
     }
     fputs("]}", out);
+}
+
+/* Those that ran for a hundredth of the time they were seen. */
+static bool worked(const dz_doctor *d, const dz_out_thread *t)
+{
+    return t->samples.count > 1 && (t->cpu - t->first_cpu) * 100 >= t->at - d->run.started;
+}
+
+static void put_threads(FILE *out, const dz_doctor *d)
+{
+    bool first = true;
+    fputs(",\"threads\":[", out);
+    for (size_t i = 0; i < d->outside.threads.count; i++) {
+        const dz_out_thread *t = &d->outside.threads.at[i];
+        if (!worked(d, t))
+            continue;
+        fprintf(out, "%s{\"pid\":%d,\"tid\":%d,", first ? "" : ",", (int)t->pid, (int)t->tid);
+        first = false;
+        put_text(out, "name", t->name);
+        fputs(",\"columns\":[\"t_ms\",\"cpu\",\"wait\"],\"rows\":[", out);
+        for (size_t k = 0; k < t->samples.count; k++)
+            fprintf(out, "%s[%.1f,%.3f,%.3f]", k ? "," : "", since(d, t->samples.at[k].to),
+                    (double)t->samples.at[k].cpu, (double)t->samples.at[k].wait);
+        fputs("]}", out);
+    }
+    putc(']', out);
 }
 
 static void put_probe(FILE *out, const dz_doctor *d)
@@ -155,6 +183,7 @@ static void put_series(FILE *out, const dz_doctor *d)
         put_out_series(out, d, &d->outside.processes.at[i]);
     }
     putc(']', out);
+    put_threads(out, d);
     put_probe(out, d);
     dz_report_inside_series(out, d);
     putc('}', out);

@@ -1,6 +1,4 @@
-#include "inspector.h"
-
-#include "ws.h"
+#include "inspecting.h"
 
 #include <base/clock.h>
 #include <donmaz/error.h>
@@ -9,26 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What a request was: an id is its thread's index times PURPOSES, plus this. */
-enum purpose { OTHER, START, STOP, EVALUATE, COLLECT, PURPOSES = 8 };
-
-struct dz_inspector {
-    dz_ws *ws;
-    pid_t pid;
-    bool gone;
-    unsigned interval_us; /* 0: not profiling */
-    dz_js_thread *threads;
-    size_t count, cap;
-    const char *on_worker;
-    size_t collecting; /* answers to come */
-    int evaluated;     /* -1 waiting, 0 exception, 1 well */
-};
-
 static void on_message(void *arg, dz_slice text);
-static void wait_a_little(dz_inspector *in);
-static void stop_thread(dz_inspector *in, size_t thread);
-static void evaluate(dz_inspector *in, size_t thread, enum purpose purpose, const char *expression);
-
 static dz_js_thread *add_thread(dz_inspector *in, const char *session, const char *title)
 {
     if (in->count == in->cap) {
@@ -124,8 +103,8 @@ static void send_json(dz_inspector *in, json_t *message)
 }
 
 /* Takes `params`. For a worker the request travels as text inside a request to its parent. */
-static void call(dz_inspector *in, size_t thread, enum purpose purpose, const char *method,
-                 json_t *params)
+void dz_inspector_call(dz_inspector *in, size_t thread, enum purpose purpose, const char *method,
+                       json_t *params)
 {
     const dz_js_thread *t = &in->threads[thread];
     size_t number = thread * PURPOSES + (size_t)purpose;
@@ -144,51 +123,11 @@ static void call(dz_inspector *in, size_t thread, enum purpose purpose, const ch
     free(text);
 }
 
-static void start_thread(dz_inspector *in, size_t thread)
-{
-    in->threads[thread].state = DZ_JS_STARTING;
-    in->threads[thread].since = dz_now();
-    call(in, thread, OTHER, "Profiler.enable", NULL);
-    call(in, thread, OTHER, "Profiler.setSamplingInterval",
-         json_pack("{s:i}", "interval", (int)in->interval_us));
-    call(in, thread, START, "Profiler.start", NULL);
-}
-
-void dz_inspector_profile_start(dz_inspector *in, unsigned interval_us)
-{
-    in->interval_us = interval_us;
-    for (size_t i = 0; i < in->count; i++)
-        start_thread(in, i);
-    call(in, 0, OTHER, "NodeWorker.enable", json_pack("{s:b}", "waitForDebuggerOnStart", 0));
-    dz_inspector_pump(in);
-}
-
-void dz_inspector_profile_stop(dz_inspector *in)
-{
-    in->interval_us = 0;
-    /* Workers first: the main thread passes their answers on. */
-    for (size_t i = in->count; i-- > 0;)
-        stop_thread(in, i);
-    dz_inspector_pump(in);
-}
-
-bool dz_inspector_busy(const dz_inspector *in)
-{
-    if (in->gone)
-        return false;
-    for (size_t i = 0; i < in->count; i++) {
-        const dz_js_thread *t = &in->threads[i];
-        if (!t->gone && (t->state == DZ_JS_STARTING || t->state == DZ_JS_STOPPING))
-            return true;
-    }
-    return false;
-}
-
 static void evaluate(dz_inspector *in, size_t thread, enum purpose purpose, const char *expression)
 {
-    call(in, thread, purpose, "Runtime.evaluate",
-         json_pack("{s:s, s:b, s:b, s:b}", "expression", expression, "includeCommandLineAPI", 1,
-                   "silent", 1, "returnByValue", 1));
+    dz_inspector_call(in, thread, purpose, "Runtime.evaluate",
+                      json_pack("{s:s, s:b, s:b, s:b}", "expression", expression,
+                                "includeCommandLineAPI", 1, "silent", 1, "returnByValue", 1));
 }
 
 void dz_inspector_evaluate(dz_inspector *in, const char *expression)
@@ -202,7 +141,7 @@ void dz_inspector_on_worker(dz_inspector *in, const char *expression)
     in->on_worker = expression;
 }
 
-static size_t find_worker(const dz_inspector *in, unsigned number)
+size_t dz_inspector_worker(const dz_inspector *in, unsigned number)
 {
     for (size_t i = 1; i < in->count; i++)
         if (!in->threads[i].gone && in->threads[i].number == number)
@@ -210,52 +149,9 @@ static size_t find_worker(const dz_inspector *in, unsigned number)
     return 0;
 }
 
-static void stop_thread(dz_inspector *in, size_t thread)
-{
-    dz_js_thread *t = &in->threads[thread];
-    if (t->gone || (t->state != DZ_JS_RUNNING && t->state != DZ_JS_STARTING))
-        return;
-    t->state = DZ_JS_STOPPING;
-    call(in, thread, STOP, "Profiler.stop", NULL);
-}
-
-/* Both requests wait in the worker one behind the other, so next to nothing runs unseen. */
-void dz_inspector_save_workers(dz_inspector *in)
-{
-    uint64_t now = dz_now();
-    for (size_t i = 1; i < in->count; i++) {
-        dz_js_thread *t = &in->threads[i];
-        if (t->gone || t->state != DZ_JS_RUNNING || t->due || now - t->since < DZ_SEC)
-            continue;
-        t->since = now;
-        t->due++;
-        call(in, i, STOP, "Profiler.stop", NULL);
-        call(in, i, START, "Profiler.start", NULL);
-    }
-}
-
-/* To a file, as a worker may live for hours. */
-static void save_part(dz_js_thread *t, const json_t *profile)
-{
-    if (!t->parts)
-        t->parts = tmpfile();
-    if (profile && t->parts && json_dumpf(profile, t->parts, JSON_COMPACT) == 0)
-        putc('\n', t->parts);
-}
-
-bool dz_inspector_worker_stop(dz_inspector *in, unsigned number)
-{
-    size_t thread = find_worker(in, number);
-    if (thread == 0)
-        return true;
-    stop_thread(in, thread);
-    dz_inspector_pump(in);
-    return in->threads[thread].state != DZ_JS_STOPPING;
-}
-
 void dz_inspector_worker_evaluate(dz_inspector *in, unsigned number, const char *expression)
 {
-    size_t thread = find_worker(in, number);
+    size_t thread = dz_inspector_worker(in, number);
     if (thread > 0)
         evaluate(in, thread, OTHER, expression);
     dz_inspector_pump(in);
@@ -267,30 +163,16 @@ bool dz_inspector_evaluate_wait(dz_inspector *in, const char *expression, unsign
     in->evaluated = -1;
     dz_inspector_evaluate(in, expression);
     while (in->evaluated < 0 && !in->gone && dz_now() < deadline) {
-        wait_a_little(in);
+        dz_inspector_await(in);
     }
     return in->evaluated == 1;
 }
 
-static void wait_a_little(dz_inspector *in)
+void dz_inspector_await(dz_inspector *in)
 {
     struct pollfd p = {.fd = dz_inspector_fd(in), .events = dz_inspector_events(in)};
     poll(&p, 1, 10);
     dz_inspector_pump(in);
-}
-
-bool dz_inspector_collect_garbage(dz_inspector *in, unsigned timeout_ms)
-{
-    uint64_t deadline = dz_now() + timeout_ms * DZ_MS;
-    in->collecting = 0;
-    for (size_t i = 0; i < in->count; i++)
-        if (!in->threads[i].gone) {
-            call(in, i, COLLECT, "HeapProfiler.collectGarbage", NULL);
-            in->collecting++;
-        }
-    while (in->collecting && !in->gone && dz_now() < deadline)
-        wait_a_little(in);
-    return in->collecting == 0;
 }
 
 static void on_answer(dz_inspector *in, json_int_t id, json_t *message)
@@ -308,7 +190,7 @@ static void on_answer(dz_inspector *in, json_int_t id, json_t *message)
     case STOP:
         if (t->due) {
             t->due--;
-            save_part(t, json_object_get(result, "profile"));
+            dz_inspector_keep_part(t, json_object_get(result, "profile"));
             break;
         }
         t->state = DZ_JS_DONE;
@@ -349,7 +231,7 @@ static void on_event(dz_inspector *in, const char *method, json_t *params)
         const char *digit = strpbrk(t->title, "0123456789");
         t->number = digit ? (unsigned)strtoul(digit, NULL, 10) : 0;
         if (in->interval_us)
-            start_thread(in, in->count - 1);
+            dz_inspector_start_thread(in, in->count - 1);
         if (in->on_worker)
             evaluate(in, in->count - 1, OTHER, in->on_worker);
     } else if (strcmp(method, "NodeWorker.detachedFromWorker") == 0) {

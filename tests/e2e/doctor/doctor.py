@@ -88,7 +88,11 @@ class Doctor(unittest.TestCase):
         loop = report["series"]["loops"][0]
         self.assertIn("delay_ms", loop["columns"])
         self.assertGreater(len(loop["rows"]), 20)
-        self.assertGreater(len(report["series"]["processes"][0]["rows"]), 20)
+        process = report["series"]["processes"][0]
+        self.assertGreater(len(process["rows"]), 20)
+        self.assertTrue({"cpu", "wait", "rss", "fds", "switches"} <= set(process["columns"]))
+        thread = next(t for t in report["series"]["threads"] if t["tid"] == t["pid"])
+        self.assertGreater(sum(row[1] for row in thread["rows"]), 0)
         self.assertGreater(report["load"]["requests"], 0)
 
     def test_on_port_runs_a_shell_command_with_the_port(self):

@@ -109,7 +109,7 @@ static void few_long_handlers_among_many_quick_ones_are_found(void **state)
     dz_diagnosis d;
     server *s = serve();
     for (int i = 0; i < 40; i++) {
-        pass(s, 100, 0.01, 0.01, 5);
+        pass(s, 100, 0.0001, 0.0001, 5);
         if (i % 8 == 0)
             pass(s, 1, 130, 131, 131);
     }

@@ -42,6 +42,35 @@ static void workers_free_the_loop_for_short_requests(void **state)
     assert_true(workers.rps > 10 * plain.rps);
 }
 
+/* Which process gets which connection is chance: two heavy ones may meet in one. */
+static void an_uneven_deal_makes_a_cluster_worse_for_some(void **state)
+{
+    (void)state;
+    dz_queue_route routes[] = {{.service_ms = 200, .connections = 2},
+                               {.service_ms = 6, .connections = 2}};
+    dz_queue_result even, uneven;
+    assert_int_equal(dz_queue_simulate(DZ_QUEUE_CLUSTER, DZ_QUEUE_EVEN, 2, routes, 2, 5000, &even),
+                     0);
+    assert_int_equal(
+        dz_queue_simulate(DZ_QUEUE_CLUSTER, DZ_QUEUE_UNEVEN, 2, routes, 2, 5000, &uneven), 0);
+    assert_true(even.routes[0].p99_ms < 250);
+    assert_true(uneven.routes[0].p99_ms > 380); /* both slow ones take turns */
+    assert_true(uneven.routes[1].rps > 5 * even.routes[1].rps);
+}
+
+/* A connection that is a moment late goes to the end of epoll's list: of two slow ones the other is
+ * served twice meanwhile, now and then. */
+static void a_late_request_may_be_overtaken(void **state)
+{
+    (void)state;
+    dz_queue_route routes[] = {{.service_ms = 200, .connections = 2},
+                               {.service_ms = 6, .connections = 2}};
+    dz_queue_result r;
+    assert_int_equal(dz_queue_simulate(DZ_QUEUE_PLAIN, DZ_QUEUE_EVEN, 2, routes, 2, 5000, &r), 0);
+    assert_near(r.routes[0].p50_ms, 412, 0.02);
+    assert_near(r.routes[0].p99_ms, 624, 0.02);
+}
+
 /* The concurrency experiment's shape on two cores, each route for itself. */
 static void routes_have_figures_of_their_own(void **state)
 {
@@ -51,7 +80,7 @@ static void routes_have_figures_of_their_own(void **state)
     dz_queue_result r;
     assert_int_equal(dz_queue_simulate(DZ_QUEUE_PLAIN, DZ_QUEUE_EVEN, 2, routes, 2, 5000, &r), 0);
     assert_near(r.routes[0].p50_ms, 412, 0.02);
-    assert_near(r.routes[0].rps, r.routes[1].rps, 0.02);
+    assert_near(r.routes[0].rps, r.routes[1].rps, 0.1);
     /* A cluster's connections are dealt out in turn: each process has one of each. */
     assert_int_equal(dz_queue_simulate(DZ_QUEUE_CLUSTER, DZ_QUEUE_EVEN, 2, routes, 2, 5000, &r), 0);
     assert_near(r.routes[0].p50_ms, 206, 0.02);
@@ -93,6 +122,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_loop_serves_one_at_a_time),
         cmocka_unit_test(workers_free_the_loop_for_short_requests),
+        cmocka_unit_test(an_uneven_deal_makes_a_cluster_worse_for_some),
+        cmocka_unit_test(a_late_request_may_be_overtaken),
         cmocka_unit_test(routes_have_figures_of_their_own),
         cmocka_unit_test(the_cores_are_never_exceeded),
         cmocka_unit_test(senseless_input_is_refused),
