@@ -159,7 +159,7 @@ static void a_buffer_grows_to_what_a_head_may_need_and_no_further(void **state)
 {
     (void)state;
     size_t have = 0;
-    for (size_t cap = FIRST; cap < 2 * HEAD_MAX; cap *= 2) {
+    for (size_t cap = FIRST; cap < (size_t)2 * HEAD_MAX; cap *= 2) {
         assert_true(fill(GOT(1 << 20)));
         have = cap;
         assert_int_equal(conn.in_cap, cap);
@@ -230,7 +230,7 @@ static void a_large_head_leaves_a_buffer_as_large_as_what_follows_it_needs(void 
     conn.in_start = 2 * FIRST; /* what follows needs more than the first size */
     assert_true(fill(GOT(1 << 20)));
     assert_int_equal(conn.in_cap, 4 * FIRST);
-    assert_input(2 * FIRST, 4 * FIRST);
+    assert_input((size_t)2 * FIRST, (size_t)4 * FIRST);
 }
 
 /* --- memory --- */
