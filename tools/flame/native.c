@@ -56,6 +56,7 @@ static dz_perf_options perf_options(const dz_native *n)
 int dz_native_start_command(dz_native *n, pid_t pid, const dz_native_options *options)
 {
     n->options = *options;
+    n->ours = true;
     dz_perf_options o = perf_options(n);
     return dz_perf_open_command(&n->perf, pid, &o);
 }
@@ -263,8 +264,9 @@ void dz_native_stop(dz_native *n)
     dz_perf_close(n->perf);
     n->perf = NULL;
     for (size_t i = 0; i < n->pid_count; i++) {
-        dz_symbols_read_jit(n->symbols, n->pids[i], true);
-        remove_log(n->folders[i], n->pids[i]);
+        dz_symbols_read_jit(n->symbols, n->pids[i], n->ours);
+        if (n->ours)
+            remove_log(n->folders[i], n->pids[i]);
     }
 }
 

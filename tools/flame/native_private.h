@@ -28,6 +28,7 @@ struct dz_native {
     char *folders[256]; /* where each runs: V8 leaves its log there */
     size_t pid_count;
     dz_native_losses losses;
+    bool ours; /* the command was started here: maps and logs of V8's are there for us alone */
     bool out_of_memory;
 };
 

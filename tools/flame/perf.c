@@ -285,7 +285,11 @@ void dz_perf_explain(int error, bool kernel, char *out, size_t cap)
 {
     char text[32] = "";
     dz_procfs_read("/proc/sys/kernel/perf_event_paranoid", text, sizeof text);
-    int paranoid = (int)strtol(text, NULL, 10);
+    dz_perf_explain_at(error, kernel, (int)strtol(text, NULL, 10), out, cap);
+}
+
+void dz_perf_explain_at(int error, bool kernel, int paranoid, char *out, size_t cap)
+{
     out[0] = 0;
     if ((error == -EACCES || error == -EPERM) && paranoid > 2)
         snprintf(out, cap,

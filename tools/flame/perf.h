@@ -68,4 +68,7 @@ void dz_perf_close(dz_perf *perf);
 /* Why it can't be had, and the exact command that would allow it; empty when all is well. */
 void dz_perf_explain(int error, bool kernel, char *out, size_t cap);
 
+/* The same where kernel.perf_event_paranoid is `paranoid`. */
+void dz_perf_explain_at(int error, bool kernel, int paranoid, char *out, size_t cap);
+
 #endif

@@ -77,6 +77,10 @@ int dz_read_any(dz_profile *p, FILE *in, dz_read_error *error)
     } else if (source->len == 0 || !*skip_space(source->head)) {
         snprintf(error->text, sizeof error->text, "the file is empty");
         rc = DZ_E_FORMAT;
+    } else if (memcmp(source->head, "PERFILE2", 8) == 0) {
+        snprintf(error->text, sizeof error->text,
+                 "perf's own format: donmaz flame reads what `perf script` prints of it");
+        rc = DZ_E_FORMAT;
     } else {
         rc = read_whole(p, source, error);
     }
