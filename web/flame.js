@@ -54,13 +54,38 @@ function colourOf(d) {
   if (!d.parent) return '#c9ccd3';
   if (test && test(frame)) return '#d36bff';
   if (state.colour === 'kind') return `hsl(${HUES[frame.kind]} ${frame.kind === 'kernel' ? 0 : 65}% ${frame.mark === '~' ? 82 : 72}%)`;
-  if (state.colour === 'difference') {
-    const change = (d.data.real ?? d.data.value) / profile.total - d.data.base / (profile.baseTotal || 1);
-    const strength = Math.min(1, Math.abs(change) * 5);
-    return change > 0 ? `hsl(5 85% ${95 - 40 * strength}%)` : `hsl(215 85% ${95 - 40 * strength}%)`;
-  }
-  const heat = Math.min(1, d.data.self / hottestSelf);
-  return `hsl(${50 - 48 * Math.sqrt(heat)} 92% ${80 - 22 * Math.sqrt(heat)}%)`;
+  if (state.colour === 'difference')
+    return differenceColour((d.data.real ?? d.data.value) / profile.total - d.data.base / (profile.baseTotal || 1));
+  return heatColour(Math.min(1, d.data.self / hottestSelf));
+}
+
+/* From a change of this share of the time on the colour is at its strongest. */
+const FULL_CHANGE = 0.2;
+
+function differenceColour(change) {
+  const strength = Math.min(1, Math.abs(change) / FULL_CHANGE);
+  if (!change) return 'hsl(0 0% 94%)';
+  return change > 0 ? `hsl(5 85% ${94 - 26 * strength}%)` : `hsl(215 85% ${94 - 26 * strength}%)`;
+}
+
+const heatColour = (heat) => `hsl(${50 - 48 * Math.sqrt(heat)} 92% ${80 - 14 * Math.sqrt(heat)}%)`;
+
+/* What the colours mean, in colours and words. */
+function legendRows() {
+  if (state.colour === 'kind') return kinds.map((kind) => [`hsl(${HUES[kind]} ${kind === 'kernel' ? 0 : 65}% 72%)`, kind]);
+  if (state.colour === 'heat') return [[heatColour(0), 'no time at the top of the stack'], [heatColour(0.25), ''], [heatColour(1), `most: ${amount(hottestSelf)} (${percent(hottestSelf, profile.total)})`]];
+  const points = 100 * FULL_CHANGE;
+  return [[differenceColour(-1), `${points} points less of the time than in the base, or more`], [differenceColour(-FULL_CHANGE / 2), `${points / 2} less`], [differenceColour(0), 'the same share'],
+    [differenceColour(FULL_CHANGE / 2), `${points / 2} more`], [differenceColour(1), `${points} points more, or new`]];
+}
+
+function drawLegend() {
+  const rows = test ? [...legendRows(), ['#d36bff', 'found']] : legendRows();
+  legend.replaceChildren(...rows.map(([colour, words]) => {
+    const swatch = element('span', { class: 'swatch', 'aria-hidden': 'true' });
+    swatch.style.background = colour;
+    return element('span', { role: 'listitem' }, swatch, words);
+  }));
 }
 
 function describe(d) {
@@ -75,7 +100,8 @@ function describe(d) {
 
 const detail = element('div', { id: 'detail', 'aria-live': 'polite' });
 const share = element('span', { id: 'share', 'aria-live': 'polite' });
-const graph = element('div', { id: 'graph' });
+const legend = element('div', { id: 'legend', role: 'list', 'aria-label': 'colours' });
+const graph = element('div', { id: 'graph', role: 'group', 'aria-label': 'flame graph: arrows walk, Enter zooms, Escape goes back' });
 const search = element('input', { id: 'search', type: 'search', placeholder: 'search ( / )', 'aria-label': 'search functions', oninput: () => { state.term = search.value; draw(); } });
 const hotBody = element('tbody');
 
@@ -86,10 +112,15 @@ function zoom(ids) {
 
 function makeFocusable() {
   select(graph).selectAll('g.frame').each(function (d) {
-    this.setAttribute('tabindex', '0');
+    // One stop for the tab key; arrows go on from there.
+    this.setAttribute('tabindex', d.parent ? '-1' : '0');
     this.setAttribute('role', 'button');
     this.setAttribute('aria-label', describe(d));
-    this.addEventListener('focus', () => { detail.textContent = describe(d); });
+    this.addEventListener('focus', () => {
+      detail.textContent = describe(d);
+      graph.querySelector('g.frame[tabindex="0"]')?.setAttribute('tabindex', '-1');
+      this.setAttribute('tabindex', '0');
+    });
     this.addEventListener('keydown', (event) => onFrameKey(event, d));
   });
 }
@@ -121,10 +152,10 @@ function matcher(term) {
 
 function drawTable() {
   const rows = hottest(profile, { hidden: state.hidden, merged: state.merged }, TOP_ROWS);
-  hotBody.replaceChildren(...rows.map((row) => element('tr', { tabindex: '0', onclick: () => find(row.frame), onkeydown: (e) => { if (e.key === 'Enter') find(row.frame); } },
+  hotBody.replaceChildren(...rows.map((row) => element('tr', { onclick: () => find(row.frame) },
     element('td', { class: 'number' }, amount(row.self)), element('td', { class: 'number' }, percent(row.self, profile.total)),
     element('td', { class: 'number' }, percent(row.total, profile.total)), element('td', {}, row.frame.kind),
-    element('td', {}, nameOf(row.frame)), element('td', {}, placeOf(row.frame)))));
+    element('td', {}, element('button', { type: 'button', class: 'name', 'aria-label': `find ${nameOf(row.frame)}` }, nameOf(row.frame))), element('td', {}, placeOf(row.frame)))));
 }
 
 function find(frame) {
@@ -155,7 +186,11 @@ function draw() {
     .setDetailsHandler((text) => { detail.textContent = text ?? ''; })
     .onClick((d) => zoom(pathOf(d)));
   select(graph).datum(data).call(chart);
+  // So that it can be drawn at another width, as on paper.
+  const svg = graph.querySelector('svg');
+  svg.setAttribute('viewBox', `0 0 ${svg.getAttribute('width')} ${svg.getAttribute('height')}`);
   makeFocusable();
+  drawLegend();
   for (const button of document.querySelectorAll('button[data-pressed]'))
     button.setAttribute('aria-pressed', String(pressed[button.dataset.pressed](button.dataset.value)));
   drawTable();
@@ -201,9 +236,9 @@ document.getElementById('page').append(...[
     marked ? toggle('merge * ~', 'merged', '', () => { state.merged = !state.merged; }, 'optimised (*) and not optimised (~) as one') : null,
     toggle('inverted', 'inverted', '', () => { state.inverted = !state.inverted; state.focus = []; }, 'callers above what they call'),
     element('button', { type: 'button', id: 'reset', onclick: () => zoom([]) }, 'reset zoom')),
-  detail, graph,
+  legend, detail, graph,
   element('h2', {}, 'Hottest functions'),
-  element('table', { id: 'hot' },
-    element('thead', {}, element('tr', {}, ['self', '%', 'total %'].map((h) => element('th', { class: 'number' }, h)), ['kind', 'function', 'where'].map((h) => element('th', {}, h)))),
+  element('table', { id: 'hot', 'aria-label': 'hottest functions' },
+    element('thead', {}, element('tr', {}, ['self', '%', 'total %'].map((h) => element('th', { class: 'number', scope: 'col' }, h)), ['kind', 'function', 'where'].map((h) => element('th', { scope: 'col' }, h)))),
     hotBody)].filter(Boolean));
 draw();
