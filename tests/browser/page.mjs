@@ -51,8 +51,12 @@ export async function launchWithDevTools(t, home) {
     executablePath: process.env.CHROMIUM,
     args: ['--no-sandbox', '--disable-gpu', '--remote-debugging-port=0'],
     acceptDownloads: true,
+    timeout: DEADLINE_MS,
   });
+  context.setDefaultTimeout(DEADLINE_MS);
   t.after(() => context.close());
-  const [port] = (await readFile(path.join(home, 'DevToolsActivePort'), 'utf8')).split('\n');
+  let port = '';
+  for (const deadline = Date.now() + DEADLINE_MS; !port && Date.now() < deadline; await new Promise((next) => setTimeout(next, 20)))
+    [port] = (await readFile(path.join(home, 'DevToolsActivePort'), 'utf8').catch(() => '')).split('\n');
   return { context, devtools: `http://127.0.0.1:${port}` };
 }
