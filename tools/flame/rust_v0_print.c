@@ -85,7 +85,7 @@ void dz_v0_ident_text(dz_v0 *p, const dz_v0_ident *i)
         dz_sink_put(p->out, i->text, i->len);
     } else if (decode(i, points, &count)) {
         for (size_t k = 0; k < count; k++) {
-            char bytes[4];
+            char bytes[4] = {0};
             dz_sink_put(p->out, bytes, utf8(points[k], bytes));
         }
     } else {
@@ -119,7 +119,7 @@ void dz_v0_lifetime(dz_v0 *p, uint64_t index)
 
 void dz_v0_quoted(dz_v0 *p, uint32_t c, char quote)
 {
-    char bytes[16];
+    char bytes[16] = "";
     if (c == (unsigned char)quote || c == '\\')
         snprintf(bytes, sizeof bytes, "\\%c", (char)c);
     else if (c == '\n' || c == '\t' || c == '\r' || c == 0)
