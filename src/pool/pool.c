@@ -28,6 +28,19 @@ static void free_pool(dz_pool *pool)
     free(pool);
 }
 
+/* Held for nanoseconds: whoever meets it taken looks again a few times before it sleeps, which
+ * would cost both sides a system call. */
+static void init_short_lock(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+#ifdef __GLIBC__
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
+#endif
+    pthread_mutex_init(lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
 dz_pool *dz_pool_new(const dz_pool_options *options)
 {
     dz_pool *pool = aligned_alloc(_Alignof(dz_pool), sizeof *pool);
@@ -49,13 +62,7 @@ dz_pool *dz_pool_new(const dz_pool_options *options)
         free_pool(pool);
         return NULL;
     }
-    /* Held for nanoseconds: whoever meets it taken looks again a few times before it sleeps, which
-     * would cost both sides a system call. */
-    pthread_mutexattr_t adaptive;
-    pthread_mutexattr_init(&adaptive);
-    pthread_mutexattr_settype(&adaptive, PTHREAD_MUTEX_ADAPTIVE_NP);
-    pthread_mutex_init(&pool->lock, &adaptive);
-    pthread_mutexattr_destroy(&adaptive);
+    init_short_lock(&pool->lock);
     pthread_mutex_init(&pool->tasks_lock, NULL);
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
