@@ -90,8 +90,10 @@ static void loop_facts(dz_doctor *d)
         dz_facts_culprit(&l->culprit, &d->profile, s, f->from, f->to, l->stalls > 0);
         double gc = dz_facts_garbage(&d->profile, s, f->from, f->to, false);
         double stall_gc = dz_facts_garbage(&d->profile, s, f->from, f->to, true);
-        /* A share of its own busy time, so that it is the same however busy the machine is. */
-        l->gc = gc >= 0 ? gc * l->utilisation : l->gc;
+        /* As if no other program had taken the cores: a short collection mostly waits for helper
+         * threads then. Full ones of a large heap are work. */
+        double own = l->gcs_major * 4 >= l->gcs ? 1 : 1 - l->starved;
+        l->gc = gc >= 0 ? gc * l->utilisation * own : l->gc;
         l->stall_gc = l->stalls && stall_gc >= 0 ? stall_gc : l->stall_gc;
     }
 }

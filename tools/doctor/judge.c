@@ -129,8 +129,10 @@ static bool nothing_happened(const dz_facts *f)
             return false;
         requests += f->loops[i].requests;
     }
-    /* A little is start-up, and our own collecting of garbage. */
-    return requests == 0 && f->demand.running < (f->loop_count ? 0.3 : 0.05);
+    /* A little is start-up, and our own collecting of garbage. One that wanted to run and got no
+     * core did not do nothing. */
+    double wanted = fmax(f->demand.running, f->demand.busiest);
+    return requests == 0 && wanted < (f->loop_count ? 0.3 : 0.05);
 }
 
 static bool no_data(dz_diagnosis *d, const dz_facts *f)

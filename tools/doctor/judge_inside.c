@@ -57,7 +57,9 @@ bool dz_inside_waiting(const dz_facts *f)
 {
     const dz_inside_facts *i = &f->inside;
     enum { FREE_MS = 10 };
-    if (!i->known || i->requests < 5 || i->delay_p50_ms >= FREE_MS)
+    /* Those that wait for a worker wait for a core, not for others. */
+    if (!i->known || i->requests < 5 || i->delay_p50_ms >= FREE_MS ||
+        f->demand.busiest >= WAITING_LOOP)
         return false;
     double took = i->request_ms / i->requests, held = i->held_ms / i->requests;
     return took >= WAITING_MS && held <= WAITING_PART * took;

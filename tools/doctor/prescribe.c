@@ -9,10 +9,10 @@
 typedef struct basis {
     const dz_route_facts *routes;
     size_t count;
-    uint64_t requests;
-    double own;     /* part of the routes' time that is theirs: not a wait for a core */
-    double clients; /* closed loops */
-    bool full;      /* everything goes through one full loop */
+    uint64_t requests, few; /* fewer than that tell nothing */
+    double own;             /* part of the routes' time that is theirs: not a wait for a core */
+    double clients;         /* closed loops */
+    bool full;              /* everything goes through one full loop */
     const char *what;
 } basis;
 
@@ -31,6 +31,7 @@ static bool of_node(basis *b, const dz_facts *f, const dz_loop_facts *l)
         .routes = l->routes,
         .count = l->route_count,
         .requests = l->requests,
+        .few = 20,
         .own = 1 - l->starved,
         .clients =
             f->load.connections > 0 ? f->load.connections : fmax(l->connections, l->inflight_max),
@@ -49,6 +50,7 @@ static bool of_donmaz(basis *b, const dz_facts *f)
         .routes = i->routes,
         .count = i->route_count,
         .requests = (uint64_t)i->requests,
+        .few = 5, /* measured CPU time */
         .own = 1,
         .clients = f->load.connections > 0 ? f->load.connections : i->in_flight,
         .full =
@@ -123,14 +125,13 @@ static void estimate(dz_doctor *d, dz_queue_mode mode, const dz_queue_route *rou
 
 void dz_doctor_prescribe(dz_doctor *d)
 {
-    enum { FEW = 20 };
     const dz_loop_facts *l = d->diagnosis.loop;
     dz_queue_route routes[DZ_QUEUE_ROUTES];
     basis b;
     if (!about_cpu(d->diagnosis.verdict) ||
         !(l ? of_node(&b, &d->facts, l) : of_donmaz(&b, &d->facts)))
         return;
-    if (b.requests < FEW || b.clients < 1)
+    if (b.requests < b.few || b.clients < 1)
         return;
     share_out(d, &b);
     for (size_t i = 0; i < d->work_count; i++)

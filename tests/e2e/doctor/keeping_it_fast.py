@@ -79,8 +79,11 @@ class KeepingItFast(unittest.TestCase):
         self.assertIn("GET /seed/v1", [r["route"] for r in report["loops"][0]["routes"]])
 
     def test_doctor_names_the_listener_of_the_slow_donmaz_server(self):
-        report, err = self.report("doctor", *SLOW_LOAD, "--",
-                                  *donmaz("slow", "--rescue-after", "0"))
+        for _ in range(4):
+            report, err = self.report("doctor", *SLOW_LOAD, "--",
+                                      *donmaz("slow", "--rescue-after", "0"))
+            if report["demand"]["running"] >= 0.4:
+                break  # else it got no core, and took too few requests to get slow
         self.assertEqual(report["verdict"], "blocked-loop")
         culprit = report["culprit"]
         self.assertEqual(culprit["function"], "remember_etag")
