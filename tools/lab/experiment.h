@@ -56,6 +56,8 @@ typedef struct dz_lab_stack {
     unsigned needs_count;
     dz_lab_version *versions;
     unsigned versions_count;
+    char **services; /* names of processes that come with it and are accounted apart */
+    unsigned services_count;
     unsigned port; /* for a command that can't be told its port; 0: any free one */
     char *port_text;
 } dz_lab_stack;

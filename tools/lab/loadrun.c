@@ -3,9 +3,7 @@
 #include "child.h"
 #include "interrupt.h"
 #include "latency.h"
-#include "machine.h"
-
-#include "target/proctree.h"
+#include "usage.h"
 
 #include <base/clock.h>
 #include <donmaz/error.h>
@@ -21,17 +19,6 @@
 #define PATIENCE     (60 * DZ_SEC) /* how much longer than asked a load may take */
 
 enum { ARGS = 40 };
-
-/* What the server used during the measured part: from `begin` to `end`. */
-typedef struct usage {
-    uint64_t begin, end;          /* when the measured part is meant to be */
-    uint64_t first_at, last_at;   /* when it was really looked at */
-    uint64_t first_cpu, last_cpu; /* ns */
-    uint64_t rss_sum, rss_max, samples;
-    dz_lab_ticks first_ticks, last_ticks; /* of the whole machine */
-    json_t *times, *cpu, *rss;            /* the series for the chart */
-    dz_proctree tree;
-} usage;
 
 typedef struct arguments {
     char *list[ARGS + 1];
@@ -94,47 +81,8 @@ static void build(arguments *args, const dz_lab_load *load, int latencies)
             phase->endpoints[i].connections);
 }
 
-/* A point of the series: CPU since the last look. */
-static void note_point(usage *u, uint64_t now)
-{
-    double wall = (double)(now - u->last_at), cpu = (double)(u->tree.cpu_ns - u->last_cpu);
-    json_array_append_new(u->times, json_real((double)(now - u->first_at) / 1e9));
-    json_array_append_new(u->cpu, json_real(100 * cpu / wall));
-    json_array_append_new(u->rss, json_integer((json_int_t)u->tree.rss_kb));
-}
-
-static void sample(usage *u, pid_t target)
-{
-    uint64_t now = dz_now();
-    bool first = u->first_at == 0, last = now >= u->end;
-    /* Searching for new processes is dear: only at both ends, so that it disturbs nothing. */
-    if (first || last) {
-        dz_proctree_free(&u->tree);
-        if (dz_proctree_read(target, true, &u->tree) < 0 || u->tree.count == 0)
-            return;
-        now = dz_now();
-    } else {
-        dz_proctree_refresh(&u->tree);
-    }
-    if (first) {
-        u->first_at = now;
-        u->first_cpu = u->tree.cpu_ns;
-        u->first_ticks = dz_lab_ticks_now();
-    }
-    if (!first && now > u->last_at)
-        note_point(u, now);
-    u->last_at = now;
-    u->last_cpu = u->tree.cpu_ns;
-    if (last)
-        u->last_ticks = dz_lab_ticks_now();
-    u->rss_sum += u->tree.rss_kb;
-    u->samples++;
-    if (u->tree.rss_kb > u->rss_max)
-        u->rss_max = u->tree.rss_kb;
-}
-
 /* Waits for the load to end, looking at the target meanwhile. NULL or what went wrong. */
-static const char *watch(const dz_lab_load *load, dz_lab_child *child, usage *u)
+static const char *watch(const dz_lab_load *load, dz_lab_child *child, dz_lab_usage *u)
 {
     uint64_t deadline = u->end + PATIENCE, next = u->begin;
     while (!dz_lab_child_wait(child, next)) {
@@ -146,7 +94,9 @@ static const char *watch(const dz_lab_load *load, dz_lab_child *child, usage *u)
         if (now > deadline)
             return "the load generator did not end in time";
         if (now >= u->begin && u->last_at < u->end)
-            sample(u, load->target->pid);
+            dz_lab_usage_sample(u, load->target);
+        if (u->missing)
+            return "a service is missing";
         if (now < next)
             continue;
         next += SAMPLE_EVERY;
@@ -192,6 +142,10 @@ static json_t *endpoint_result(const dz_lab_load *load, const dz_lab_endpoint *e
     }
     double part = requests > 0 ? good / requests : 0;
     json_object_set_new(result, "good_rps", json_real(number(measured, "rps") * part));
+    if (requests > 0 && json_is_number(json_object_get(measured, "bytes")))
+        json_object_set_new(
+            result, "mb_per_s",
+            json_real(number(measured, "bytes") / requests * number(measured, "rps") / 1e6));
     json_t *classes = json_object_get(measured, "errorClasses");
     if (json_object_size(classes) > 0)
         json_object_set(result, "error_classes", classes);
@@ -215,24 +169,8 @@ static void note_shares(json_t *result, json_t *endpoints)
     }
 }
 
-/* How much of all cores went to neither server nor client, nor to idling. */
-static void note_others(json_t *result, const usage *u)
-{
-    double total = (double)(u->last_ticks.total - u->first_ticks.total);
-    double busy = total - (double)(u->last_ticks.idle - u->first_ticks.idle);
-    double wall = (double)(u->last_at - u->first_at);
-    double cores = (double)dz_lab_cores();
-    double ours = json_number_value(json_object_get(result, "cpu_percent")) +
-                  json_number_value(json_object_get(result, "client_cpu_percent"));
-    if (u->last_ticks.total <= u->first_ticks.total || wall <= 0)
-        return;
-    double steal = dz_lab_steal_percent(u->first_ticks, u->last_ticks); /* warned of by itself */
-    double others = 100 * busy / total - steal - ours / cores;
-    json_object_set_new(result, "others_cpu_percent", json_real(others > 0 ? others : 0));
-}
-
 /* The load generator lists the endpoints in the order of its URLs. */
-static json_t *phase_result(const dz_lab_load *load, json_t *measured, const usage *u,
+static json_t *phase_result(const dz_lab_load *load, json_t *measured, const dz_lab_usage *u,
                             json_t *curves)
 {
     const dz_lab_phase *phase = load->phase;
@@ -255,34 +193,20 @@ static json_t *phase_result(const dz_lab_load *load, json_t *measured, const usa
                   (double)duration_of(load) / 1e9, "warmup_s", (double)warmup_of(load) / 1e9);
     if (load->rate > 0)
         json_object_set_new(result, "offered_rps", json_real(load->rate));
-    double cpu = (double)(u->last_cpu - u->first_cpu), wall = (double)(u->last_at - u->first_at);
     double asked = (double)duration_of(load);
-    if (wall > 0) {
-        json_object_set_new(result, "cpu_percent", json_real(100 * cpu / wall));
-        if (requests > 0) /* the window looked at may differ from the one loaded by a little */
-            json_object_set_new(result, "cpu_us_per_request",
-                                json_real(cpu / 1e3 * (asked / wall) / requests));
-    }
-    if (u->samples > 0) {
-        json_object_set_new(result, "rss_kb", json_integer((json_int_t)(u->rss_sum / u->samples)));
-        json_object_set_new(result, "rss_max_kb", json_integer((json_int_t)u->rss_max));
-    }
     if (useful > 0)
         json_object_set_new(result, "useful_cores", json_real(useful / 1e3));
     json_t *client = json_object_get(json_object_get(measured, "client"), "cpu_seconds");
     if (json_is_number(client))
         json_object_set_new(result, "client_cpu_percent",
                             json_real(100 * json_number_value(client) / (asked / 1e9)));
-    note_others(result, u);
+    dz_lab_usage_results(u, requests, asked, result);
     note_shares(result, list);
-    json_object_set_new(
-        result, "series",
-        json_pack("{s:O, s:O, s:O}", "t_s", u->times, "cpu_percent", u->cpu, "rss_kb", u->rss));
     json_object_set_new(result, "endpoints", list);
     return result;
 }
 
-static json_t *conclude(const dz_lab_load *load, const dz_lab_child *child, const usage *u,
+static json_t *conclude(const dz_lab_load *load, const dz_lab_child *child, const dz_lab_usage *u,
                         int latencies, char *why, size_t size)
 {
     const char *said = child->last[0] ? child->last : "it said nothing";
@@ -307,20 +231,18 @@ static json_t *run_child(const dz_lab_load *load, dz_lab_child *child, int laten
                          size_t size)
 {
     json_t *result = NULL;
-    usage u = {.begin = dz_now() + warmup_of(load),
-               .times = json_array(),
-               .cpu = json_array(),
-               .rss = json_array()};
-    u.end = u.begin + duration_of(load);
+    dz_lab_usage u;
+    uint64_t begin = dz_now() + warmup_of(load);
+    dz_lab_usage_open(&u, load->stack, begin, begin + duration_of(load));
     const char *problem = watch(load, child, &u);
-    if (problem)
+    if (u.missing)
+        snprintf(why, size, "no process of the stack is called '%s', one of its services",
+                 u.missing);
+    else if (problem)
         snprintf(why, size, "%s", problem);
     else
         result = conclude(load, child, &u, latencies, why, size);
-    dz_proctree_free(&u.tree);
-    json_decref(u.times);
-    json_decref(u.cpu);
-    json_decref(u.rss);
+    dz_lab_usage_close(&u);
     return result;
 }
 

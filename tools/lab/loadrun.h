@@ -11,6 +11,7 @@ typedef struct dz_lab_load {
     const char *program; /* what is executed with "load …": this command, or a test's fake */
     const char *host;
     unsigned port;
+    const dz_lab_stack *stack;
     const dz_lab_phase *phase;
     bool quick;
     double rate; /* requests a second, open loop; 0: closed loop */

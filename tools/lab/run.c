@@ -8,10 +8,9 @@
 #include "machine.h"
 #include "metric.h"
 #include "result.h"
+#include "usage.h"
 
 #include "common/terminal.h"
-
-#include "target/proctree.h"
 
 #include <base/clock.h>
 #include <donmaz/error.h>
@@ -142,6 +141,7 @@ static int measure_phases(session *s, const dz_lab_stack *stack, dz_lab_running 
         dz_lab_load load = {.program = s->options->load_program,
                             .host = s->bench->host,
                             .port = running->port,
+                            .stack = stack,
                             .phase = phase,
                             .quick = quick,
                             .rate = rate_of(phase, phases),
@@ -167,13 +167,14 @@ static int measure_phases(session *s, const dz_lab_stack *stack, dz_lab_running 
     return 0;
 }
 
-static json_int_t idle_rss(const dz_lab_running *running)
+static json_int_t idle_rss(const dz_lab_stack *stack, const dz_lab_running *running)
 {
-    dz_proctree tree;
-    if (dz_proctree_read(running->target.pid, true, &tree) < 0)
-        return 0;
-    json_int_t rss = (json_int_t)tree.rss_kb;
-    dz_proctree_free(&tree);
+    dz_proctree server, services;
+    const char *missing;
+    (void)dz_lab_usage_find(stack, &running->target, &server, &services, &missing);
+    json_int_t rss = (json_int_t)server.rss_kb;
+    dz_proctree_free(&server);
+    dz_proctree_free(&services);
     return rss;
 }
 
@@ -230,7 +231,7 @@ static int measure_running(session *s, const dz_lab_stack *stack, dz_lab_running
         return -1;
     progress(s, stack->name, "idle");
     pause_until(dz_now() + s->bench->experiment->settle);
-    json_object_set_new(run, "rss_idle_kb", json_integer(idle_rss(running)));
+    json_object_set_new(run, "rss_idle_kb", json_integer(idle_rss(stack, running)));
     return measure_phases(s, stack, running, phases, why);
 }
 

@@ -76,6 +76,7 @@ static const cyaml_schema_field_t stack_fields[] = {
     CYAML_FIELD_MAPPING("ready", CYAML_FLAG_OPTIONAL, dz_lab_stack, ready, ready_fields),
     LIST("needs", dz_lab_stack, needs, &need_value, 0),
     LIST("versions", dz_lab_stack, versions, &version_value, 0),
+    LIST("services", dz_lab_stack, services, &text_value, 0),
     OPTIONAL_TEXT("port", dz_lab_stack, port_text),
     CYAML_FIELD_END,
 };

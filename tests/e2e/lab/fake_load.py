@@ -71,7 +71,7 @@ def main(argv):
                        if not only_2xx or 200 <= status < 300) or [0]
         endpoints.append({
             "url": url, "path": "/" + url.split("/", 3)[3], "connections": connections,
-            "requests": len(latencies), "rps": len(latencies) / duration,
+            "requests": len(latencies), "rps": len(latencies) / duration, "bytes": 100 * len(latencies),
             "mean_ms": sum(times) / len(times), "p50_ms": times[len(times) // 2],
             "p90_ms": times[len(times) * 9 // 10], "p99_ms": times[len(times) * 99 // 100],
             "p99_9_ms": times[-1], "max_ms": times[-1], "errors": len(failures), "timeouts": 0,

@@ -280,6 +280,36 @@ class Running(Lab):
         self.assertIsNone(endpoint["p99_ms"])
 
 
+class Services(Lab):
+    """A process that comes with the stack and is not the server."""
+    PHASE = "  - {name: only, duration: 1s, endpoints: [{path: /fast}]}\n"
+
+    def measure(self, more):
+        path = self.write(self.server("a", "--service donmaz-test-database", more), self.PHASE)
+        self.run_lab(path, "--json", "out.json")
+        return json.loads((self.folder / "out.json").read_text())["stacks"][0]
+
+    def test_are_accounted_apart_from_the_server(self):
+        stack = self.measure("    services: [donmaz-test-database]\n")
+        phase = stack["phases"][0]
+        self.assertGreater(phase["service_cpu_percent"], 0)
+        self.assertGreater(phase["service_cpu_us_per_request"], 0)
+        self.assertLess(phase["rss_max_kb"], 64 << 10)
+        self.assertLess(stack["rss_idle_kb"], 64 << 10)
+
+    def test_are_the_servers_own_when_nothing_is_said(self):
+        stack = self.measure("")
+        self.assertIsNone(stack["phases"][0]["service_cpu_percent"])
+        self.assertGreater(stack["phases"][0]["rss_max_kb"], 64 << 10)
+        self.assertGreater(stack["rss_idle_kb"], 64 << 10)
+
+    def test_one_that_does_not_run_is_a_failure_by_name(self):
+        path = self.write(self.server("a", more="    services: [no-such-database]\n"), self.PHASE)
+        result = self.run_lab(path, expect=3)
+        self.assertIn("a: failed: phase only: no process of the stack is called "
+                      "'no-such-database', one of its services", result.stderr)
+
+
 class Missing(Lab):
     def test_a_stack_without_its_needs_is_skipped_with_reason_and_hint(self):
         for kind, thing in (("executable", "no-such-program"), ("file", "no/such/file"),

@@ -18,6 +18,7 @@ parser.add_argument("--die-after", type=int, default=-1, help="exit with 7 at th
 parser.add_argument("--chatter", type=int, default=0, help="bytes to print for each request")
 parser.add_argument("--deaf", action="store_true", help="ignore SIGTERM")
 parser.add_argument("--daemon", help="start a daemon that leaves the group; its pid goes there")
+parser.add_argument("--service", help="start a busy process of that name with 64 MB of memory")
 parser.add_argument("--refuse", type=int, default=0, help="answer 503 to every so many requests")
 parser.add_argument("--hang", help="a path that is never answered")
 parser.add_argument("--pid-file", help="where to write our pid")
@@ -69,6 +70,18 @@ if options.daemon:
                               "time.sleep(600)"])
     while not os.path.exists(options.daemon):
         time.sleep(0.005)
+if options.service:
+    ready, told = os.pipe()
+    if os.fork() == 0:
+        memory = b"x" * (64 << 20)
+        with open("/proc/self/comm", "w", encoding="ascii") as name:
+            name.write(options.service)
+        os.close(told)
+        while time.process_time() < 60:
+            pass
+        os._exit(0)
+    os.close(told)
+    os.read(ready, 1)
 if options.pid_file:
     with open(options.pid_file, "w", encoding="ascii") as file:
         file.write(str(os.getpid()))
