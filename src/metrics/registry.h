@@ -55,6 +55,9 @@ struct dz_metrics {
     dz_family *families, **last;
 };
 
+void dz_series_free(dz_series *series); /* NULL is harmless, here and below */
+void dz_family_free(dz_family *family); /* with its series */
+
 /* The labels in name order, escaped (what makes a series the same series). *out is from malloc.
  * DZ_E_INVALID, DZ_E_NOMEM. */
 int dz_labels_render(const dz_metric *metric, bool is_histogram, char **out);
