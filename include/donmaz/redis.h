@@ -73,8 +73,9 @@ DZ_API void dz_redis_close(dz_redis *redis);
  * requests, so copy it before changing it. DZ_E_NOT_FOUND: no such key, *value is empty. */
 DZ_API int dz_redis_get(dz_redis *redis, dz_slice key, dz_buf *value);
 
-/* As dz_redis_get, with the value's XXH3 hash, for an ETag: for values in the tracking cache it is
- * computed once. */
+/* As dz_redis_get, with the value's XXH3 hash, for an ETag. It is computed once for each reply of
+ * Redis, however many requests share it; so with the tracking cache once (on each loop) for each
+ * version of the value. */
 DZ_API int dz_redis_get_hash(dz_redis *redis, dz_slice key, dz_buf *value, uint64_t *hash);
 
 /* Sets key; expire_ms 0: for good. */
@@ -136,6 +137,7 @@ DZ_API void dz_reply_free(dz_reply *reply);                   /* the whole; NULL
 typedef struct dz_redis_stats {
     uint64_t commands; /* sent, those sent again included */
     uint64_t shared;   /* GETs that shared another's command */
+    uint64_t hashes;   /* computed for dz_redis_get_hash */
     uint64_t timeouts; /* commands that were not answered in time */
     uint64_t errors;   /* answers that were errors (DZ_E_REPLY, and DZ_E_UNAVAILABLE by LOADING
                           and the like) */

@@ -2,6 +2,7 @@
 
 #include "base/block.h"
 #include "base/list.h"
+#include "redis/blocks.h"
 
 #include <stdlib.h>
 #include <sys/random.h>
@@ -21,11 +22,10 @@ typedef struct entry {
     dz_list link;       /* in its queue; unlinked while in flight */
     uint64_t hash;      /* of the key */
     uint64_t ticket;
-    uint64_t value_hash;
     dz_buf value;
     size_t bytes;
     place place;
-    bool absent, hashed;
+    bool absent;
     uint8_t uses;
     size_t key_len;
     char key[];
@@ -207,7 +207,7 @@ static void keep_limit(dz_cache *cache)
 
 /* --- use */
 
-dz_cache_found dz_cache_get(dz_cache *cache, dz_slice key, dz_buf *value, uint64_t *hash)
+dz_cache_found dz_cache_get(dz_cache *cache, dz_slice key, dz_buf *value)
 {
     entry *e = *find(cache, key, hash_of(cache, key));
     if (!e || e->place == IN_FLIGHT) {
@@ -219,12 +219,6 @@ dz_cache_found dz_cache_get(dz_cache *cache, dz_slice key, dz_buf *value, uint64
         e->uses++;
     if (e->absent)
         return DZ_CACHE_ABSENT;
-    if (hash) {
-        if (!e->hashed)
-            e->value_hash = XXH3_64bits(e->value.data, e->value.len);
-        e->hashed = true;
-        *hash = e->value_hash;
-    }
     /* A kept value always has a block, so this can't fail. */
     dz_buf_share(value, &e->value, 0, e->value.len);
     return DZ_CACHE_VALUE;
@@ -272,7 +266,7 @@ bool dz_cache_fill(dz_cache *cache, dz_slice key, uint64_t ticket, dz_buf *value
         return false;
     }
     entry *e = *link;
-    size_t size = value ? (value->block ? value->block->cap + sizeof(dz_block) : SIZE_MAX) : 0;
+    size_t size = value ? (value->block ? value->block->cap + DZ_BLOCKS_HEADER : SIZE_MAX) : 0;
     if (size > cache->limit / LARGEST_PART ||
         (value && dz_buf_share(&e->value, value, 0, value->len) < 0)) {
         remove_at(cache, link);

@@ -42,9 +42,8 @@ typedef struct dz_cache_stats {
 dz_cache *dz_cache_new(size_t bytes);
 void dz_cache_free(dz_cache *cache);
 
-/* DZ_CACHE_VALUE: *value is another reference to the value, the caller's to release. `hash` (may be
- * NULL) is set to the value's XXH3 hash, computed once for each value. */
-dz_cache_found dz_cache_get(dz_cache *cache, dz_slice key, dz_buf *value, uint64_t *hash);
+/* DZ_CACHE_VALUE: *value is another reference to the value, the caller's to release. */
+dz_cache_found dz_cache_get(dz_cache *cache, dz_slice key, dz_buf *value);
 
 /* A read of key is about to be sent. Returns its ticket; 0 (which fills nothing) when the key has a
  * value or a mark already, or memory is out. */

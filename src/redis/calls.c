@@ -1,4 +1,5 @@
 /* The calls of redis.h, on the handler's stack. */
+#include "redis/blocks.h"
 #include "redis/client.h"
 #include "redis/command.h"
 
@@ -6,7 +7,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <xxhash.h>
 
 int dz_redis_do(dz_redis_call *call)
 {
@@ -35,31 +35,26 @@ int dz_redis_do_group(dz_redis_group *group)
     return 0;
 }
 
-static int get(dz_redis *redis, dz_slice key, dz_buf *value, uint64_t *hash)
-{
-    const dz_slice args[] = {DZ_LIT("GET"), key};
-    dz_redis_call call = {.redis = redis,
-                          .args = args,
-                          .count = 2,
-                          .key = 1,
-                          .is_get = true,
-                          .is_read = true,
-                          .want_hash = hash != NULL};
-    int rc = dz_redis_do(&call);
-    *value = call.value;
-    if (rc == 0 && hash)
-        *hash = call.has_hash ? call.hash : XXH3_64bits(value->data, value->len);
-    return rc;
-}
-
 int dz_redis_get(dz_redis *redis, dz_slice key, dz_buf *value)
 {
-    return get(redis, key, value, NULL);
+    const dz_slice args[] = {DZ_LIT("GET"), key};
+    dz_redis_call call = {
+        .redis = redis, .args = args, .count = 2, .key = 1, .is_get = true, .is_read = true};
+    int rc = dz_redis_do(&call);
+    *value = call.value;
+    return rc;
 }
 
 int dz_redis_get_hash(dz_redis *redis, dz_slice key, dz_buf *value, uint64_t *hash)
 {
-    return get(redis, key, value, hash);
+    int rc = dz_redis_get(redis, key, value);
+    if (rc < 0)
+        return rc;
+    bool computed;
+    *hash = dz_blocks_hash(value, &computed);
+    if (computed)
+        atomic_fetch_add_explicit(&redis->hashes, 1, memory_order_relaxed);
+    return 0;
 }
 
 /* A write of `keys` (args of its own) with a reply of the given kind; the reply is freed. */

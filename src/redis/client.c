@@ -136,7 +136,7 @@ static void add_cache(const dz_redis_cache_view *view, dz_redis_stats *stats)
 
 void dz_redis_get_stats(const dz_redis *redis, dz_redis_stats *stats)
 {
-    *stats = (dz_redis_stats){0};
+    *stats = (dz_redis_stats){.hashes = atomic_load(&redis->hashes)};
     for (size_t i = 0; i < DZ_REDIS_LOOPS; i++) {
         const dz_redis_share *share = atomic_load_explicit(&redis->shares[i], memory_order_acquire);
         if (!share)

@@ -45,6 +45,7 @@ struct dz_redis {
     bool no_sharing;
     void (*on_event)(void *context, const char *text);
     void *event_context;
+    _Atomic uint64_t hashes; /* computed; by any thread */
     pthread_mutex_t why_lock;
     char why[512]; /* the last failure */
     _Atomic(dz_redis_share *)
@@ -64,14 +65,13 @@ struct dz_redis_call {
     const dz_slice *args;
     size_t count;
     size_t key; /* which of args says where it goes; 0: any node */
-    bool is_get, is_read, want_hash, has_hash;
+    bool is_get, is_read;
     bool writes_anything; /* not only the keys below: the whole cache is dropped */
     const dz_slice *keys; /* that the command writes; dropped from the cache */
     size_t key_count;
     int rc;
     dz_reply *reply; /* of commands that are not is_get */
     dz_buf value;    /* of is_get */
-    uint64_t hash;
 };
 
 struct dz_redis_group {

@@ -11,9 +11,10 @@
  * Nothing happens without a command: a lost connection is made again when the next one comes, not
  * before the back-off is over; until then commands fail at once. All on the loop.
  *
- *   conn.c      states, commands, losing the connection     deadline.c  time
- *   wire.c      writing and reading                         tls.c       between wire.c and the
- * socket connect.c   names, addresses, sockets                   greet.c     HELLO and what follows
+ *   conn.c     states, commands                lost.c      losing the connection
+ *   wire.c     writing and reading             tls.c       between wire.c and the socket
+ *   connect.c  names, addresses, sockets       greet.c     HELLO and what follows
+ *   deadline.c time
  */
 #ifndef DZ_REDIS_CONN_H
 #define DZ_REDIS_CONN_H
@@ -156,13 +157,17 @@ void dz_redis_conn_fail(dz_redis_conn *conn, int rc);
 /* --- between the parts */
 
 /* conn.c */
-uint64_t dz_redis_backoff(unsigned failures, uint32_t random); /* ns, after so many before it */
 void dz_redis_conn_finish(dz_redis_conn *conn, dz_redis_cmd *cmd, int rc, dz_reply *reply);
 void dz_redis_conn_given_up(dz_redis_conn *conn, dz_redis_cmd *cmd); /* nobody waits for it */
-void dz_redis_conn_why(dz_redis_conn *conn, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 bool dz_redis_conn_ready(dz_redis_conn *conn);  /* the handshake is done; false: it ended */
 bool dz_redis_conn_opened(dz_redis_conn *conn); /* bytes can be sent; false: it ended */
+void dz_redis_hang_up(dz_redis_conn *conn, bool loop_ended); /* closes the socket */
+
+/* lost.c */
+uint64_t dz_redis_backoff(unsigned failures, uint32_t random); /* ns, after so many before it */
+void dz_redis_conn_start(dz_redis_conn *conn); /* begins to connect; may fail and finish commands */
+void dz_redis_conn_why(dz_redis_conn *conn, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* wire.c: false when the connection ended. */
 bool dz_redis_write(dz_redis_conn *conn);

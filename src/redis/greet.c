@@ -105,6 +105,8 @@ static void on_hello(dz_redis_conn *conn, dz_redis_cmd *cmd, int rc, dz_reply *r
             remember_error(conn, reply);
             conn->error = begins_with(reply, "LOADING") ? DZ_E_UNAVAILABLE : -EACCES;
         }
+    } else if (reply->kind != DZ_REPLY_MAP && reply->kind != DZ_REPLY_ARRAY) {
+        conn->error = DZ_E_PROTOCOL; /* whatever that is, its answers are not ours */
     } else {
         conn->error = greet_rest(conn);
     }
@@ -116,8 +118,6 @@ int dz_redis_greet(dz_redis_conn *conn)
     const dz_redis_url *url = &conn->config->url;
     conn->error = 0;
     conn->tracks = false;
-    if (conn->resp2)
-        return greet_version_2(conn);
     dz_slice args[5] = {DZ_LIT("HELLO"), DZ_LIT("3")};
     size_t count = 2;
     if (url->password[0]) {

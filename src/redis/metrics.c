@@ -18,6 +18,7 @@ static dz_redis_stats stats_of(void *data)
 
 READER(commands)
 READER(shared)
+READER(hashes)
 READER(timeouts)
 READER(errors)
 READER(retries)
@@ -53,6 +54,7 @@ static const series all_series[] = {
     {"donmaz_redis_nodes", "Nodes of the cluster that the loops know.", read_nodes, true},
     {"donmaz_redis_commands_total", "Commands sent.", read_commands, false},
     {"donmaz_redis_shared_total", "Reads that shared another's command.", read_shared, false},
+    {"donmaz_redis_hashes_total", "Hashes computed of values.", read_hashes, false},
     {"donmaz_redis_timeouts_total", "Commands not answered in time.", read_timeouts, false},
     {"donmaz_redis_errors_total", "Answers that were errors.", read_errors, false},
     {"donmaz_redis_retries_total", "Reads sent again after a broken connection.", read_retries,

@@ -1,4 +1,5 @@
-/* resp_value.h: between the reader (resp.c) and the values it makes (resp_value.c). */
+/* resp_value.h: between the reader (resp.c), what a line says (resp_line.c) and the values that are
+ * made of it (resp_value.c). */
 #ifndef DZ_REDIS_RESP_VALUE_H
 #define DZ_REDIS_RESP_VALUE_H
 
@@ -26,5 +27,10 @@ int dz_resp_own_text(dz_resp *resp, dz_reply *value, size_t len);
 
 /* Fills the value from what stands after its type byte on a one-line value. 0 or an error. */
 int dz_resp_line_value(dz_resp *resp, dz_reply *value, char type, dz_slice line);
+
+/* A line without its CRLF, and a value that is complete. 1: so is the reply; 0: go on; or an error.
+ */
+int dz_resp_on_line(dz_resp *resp, dz_slice line);
+int dz_resp_add_value(dz_resp *resp, dz_reply *value);
 
 #endif

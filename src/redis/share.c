@@ -106,13 +106,11 @@ static bool answer_from_cache(dz_redis_share *share, dz_redis_call *call)
     dz_redis_conn *conn = dz_redis_tracking_conn(share, call->args[1]);
     if (!conn)
         return false;
-    dz_cache_found found = dz_cache_get(share->cache, call->args[1], &call->value,
-                                        call->want_hash ? &call->hash : NULL);
+    dz_cache_found found = dz_cache_get(share->cache, call->args[1], &call->value);
     dz_redis_share_publish(share);
     if (found == DZ_CACHE_MISS)
         return false;
     call->rc = found == DZ_CACHE_ABSENT ? DZ_E_NOT_FOUND : 0;
-    call->has_hash = found == DZ_CACHE_VALUE && call->want_hash;
     check_alive(conn);
     return true;
 }

@@ -1,8 +1,6 @@
 """Redis Cluster's redirections in orders that real nodes give only by chance, from nodes that do
 exactly what they are told."""
-import queue
 import socket
-import threading
 import unittest
 
 import common
@@ -27,37 +25,16 @@ def slot(key):
     return crc16(key) % 16384
 
 
-class Node:
+class Node(common.Speaker):
     """A node on a port of its own. CLUSTER SLOTS is answered from `cluster` unless `silent`; other
     commands by `answer(words)`, or when that is None by the test from `commands`."""
 
     def __init__(self, cluster):
         self.cluster, self.answer, self.silent, self.map = cluster, None, False, None
-        self.commands, self.asked_maps, self.seen, self.connections = queue.Queue(), 0, [], []
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self):
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            self.connections.append(connection)
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection):
-        try:
-            with connection.makefile("rb") as file:
-                while line := file.readline():
-                    words = []
-                    for _ in range(int(line[1:])):
-                        size = int(file.readline()[1:])
-                        words.append(file.read(size + 2)[:-2])
-                    self._command(connection, words)
-        except (OSError, ValueError):
-            pass
+        self.asked_maps, self.seen = 0, []
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.port = listener.getsockname()[1]
+        super().__init__(listener)
 
     def _command(self, connection, words):
         if words[0] == b"HELLO":
@@ -75,9 +52,6 @@ class Node:
             else:
                 connection.sendall(self.answer(words))
 
-    def next(self):
-        return self.commands.get(timeout=wire.DEADLINE)
-
     def hang_up(self):
         for connection in self.connections:
             try:
@@ -86,14 +60,8 @@ class Node:
                 pass
 
     def close(self):
-        try:
-            self.listener.shutdown(2)  # wakes the thread that accepts, which would take one more
-        except OSError:
-            pass
-        self.listener.close()
         self.hang_up()
-        for connection in self.connections:
-            connection.close()
+        super().close()
 
 
 class Cluster:

@@ -40,20 +40,12 @@ def free_ports(count):
     raise AssertionError("no free ports")
 
 
-class Scripted:
-    """A unix socket that talks RESP. Handshakes are answered; each other command waits in
-    `commands` as (connection, [words]) for the test to answer."""
+class Speaker:
+    """Accepts connections at `listener` and hands each command to _command(connection, words), on a
+    thread of its connection's own."""
 
-    def __init__(self, hello=True, tracking=b"+OK\r\n"):
-        self.tracking = tracking
-        self.folder = tempfile.TemporaryDirectory()
-        self.path = os.path.join(self.folder.name, "sock")
-        self.url = "unix://" + self.path
-        self.hello = hello
-        self.greetings, self.commands, self.connections = [], queue.Queue(), []
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(self.path)
-        self.listener.listen()
+    def __init__(self, listener):
+        self.listener, self.commands, self.connections = listener, queue.Queue(), []
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self):
@@ -78,29 +70,56 @@ class Scripted:
             pass
 
     def _command(self, connection, words):
-        if words[0] in (b"HELLO", b"CLIENT", b"AUTH", b"SELECT", b"PING"):
-            self.greetings.append(words)
-            if words[0] == b"HELLO" and not self.hello:
-                connection.sendall(b"-ERR unknown command 'HELLO'\r\n")
-            elif words[0] == b"HELLO":
-                connection.sendall(b"%1\r\n+proto\r\n:3\r\n")
-            elif words[0] == b"CLIENT":
-                connection.sendall(self.tracking)
-            else:
-                connection.sendall(b"+OK\r\n")
-        else:
-            self.commands.put((connection, words))
+        raise NotImplementedError
 
     def next(self):
+        """The next (connection, words) that a test is to answer."""
         return self.commands.get(timeout=wire.DEADLINE)
+
+    def close(self):
+        try:
+            self.listener.shutdown(2)  # wakes the thread that accepts, which would take one more
+        except OSError:
+            pass
+        self.listener.close()
+        for connection in self.connections:
+            connection.close()
+
+
+class Scripted(Speaker):
+    """A unix socket that talks RESP. Handshakes are answered; each other command waits in
+    `commands` as (connection, [words]) for the test to answer."""
+
+    def __init__(self, hello=True, tracking=b"+OK\r\n", greeting=None):
+        self.tracking, self.hello, self.greeting = tracking, hello, greeting
+        self.greetings = []
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.folder.name, "sock")
+        self.url = "unix://" + self.path
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(self.path)
+        listener.listen()
+        super().__init__(listener)
+
+    def _greet(self, words):
+        if self.greeting:
+            return self.greeting(words)
+        if words[0] == b"HELLO":
+            return b"%1\r\n+proto\r\n:3\r\n" if self.hello else b"-ERR unknown command 'HELLO'\r\n"
+        return self.tracking if words[0] == b"CLIENT" else b"+OK\r\n"
+
+    def _command(self, connection, words):
+        if words[0] in (b"HELLO", b"CLIENT", b"AUTH", b"SELECT", b"PING"):
+            self.greetings.append(words)
+            connection.sendall(self._greet(words))
+        else:
+            self.commands.put((connection, words))
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.listener.close()
-        for connection in self.connections:
-            connection.close()
+        self.close()
         self.folder.cleanup()
 
 

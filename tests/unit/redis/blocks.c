@@ -5,6 +5,7 @@
 #include "redis/blocks.h"
 
 #include <pthread.h>
+#include <xxhash.h>
 
 static void a_block_of_about_that_size_is_used_again(void **state)
 {
@@ -83,6 +84,49 @@ static void threads_share_them(void **state)
         pthread_join(threads[i], NULL);
 }
 
+static void a_blocks_hash_is_computed_once_by_all_who_share_it(void **state)
+{
+    (void)state;
+    const size_t sizes[] = {5, 20000, DZ_BLOCKS_LARGEST + 1};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        dz_buf value, other;
+        bool computed;
+        assert_int_equal(dz_blocks_alloc(&value, sizes[i]), 0);
+        memset(value.data, 'v', sizes[i]);
+        value.len = sizes[i];
+        assert_int_equal(dz_buf_share(&other, &value, 0, value.len), 0);
+        uint64_t hash = XXH3_64bits(value.data, value.len);
+        assert_true(dz_blocks_hash(&value, &computed) == hash && computed);
+        assert_true(dz_blocks_hash(&other, &computed) == hash && !computed);
+        dz_buf_release(&value);
+        assert_true(dz_blocks_hash(&other, &computed) == hash && !computed);
+        dz_buf_release(&other);
+        assert_int_equal(dz_blocks_alloc(&value, sizes[i]), 0); /* it may be the same memory */
+        memset(value.data, 'w', sizes[i]);
+        value.len = sizes[i];
+        assert_true(dz_blocks_hash(&value, &computed) == XXH3_64bits(value.data, value.len));
+        assert_true(computed);
+        dz_buf_release(&value);
+    }
+}
+
+static void a_block_that_grows_stays_one_that_remembers(void **state)
+{
+    (void)state;
+    dz_buf value;
+    bool computed;
+    assert_int_equal(dz_blocks_alloc(&value, 4), 0);
+    for (unsigned n = 0; n < 5000; n++) {
+        assert_int_equal(dz_blocks_reserve(&value, value.len + 10), 0);
+        memcpy(value.data + value.len, "0123456789", 10);
+        value.len += 10;
+    }
+    uint64_t hash = dz_blocks_hash(&value, &computed);
+    assert_true(computed && hash == XXH3_64bits(value.data, 50000));
+    assert_true(dz_blocks_hash(&value, &computed) == hash && !computed);
+    dz_buf_release(&value);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -90,6 +134,8 @@ int main(void)
         cmocka_unit_test(a_block_lives_until_its_last_reference_goes),
         cmocka_unit_test(small_and_huge_ones_are_plain_buffers_that_grow),
         cmocka_unit_test(threads_share_them),
+        cmocka_unit_test(a_blocks_hash_is_computed_once_by_all_who_share_it),
+        cmocka_unit_test(a_block_that_grows_stays_one_that_remembers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -425,6 +425,56 @@ static void cached_values_follow_changes_by_others(void **state)
     other = NULL;
 }
 
+/* --- hashes, for ETags */
+
+static const char *hashed = "v1";
+
+static void do_hash_k(void *arg)
+{
+    (void)arg;
+    dz_buf value;
+    uint64_t hash;
+    assert_int_equal(dz_redis_get_hash(redis, DZ_LIT("k"), &value, &hash), 0);
+    assert_slice(dz_buf_slice(&value), hashed);
+    assert_true(hash == XXH3_64bits(value.data, value.len));
+    dz_buf_release(&value);
+}
+
+static void a_hash_is_computed_once_for_a_reply_that_many_share(void **state)
+{
+    (void)state;
+    open_client((dz_redis_options){.timeout_ms = 20000});
+    hashed = "v1";
+    on_fiber(do_set_v1, NULL);
+    on_fibers_in_one_tick(do_hash_k, MANY);
+    dz_redis_stats stats = stats_now();
+    assert_int_equal(stats.shared, MANY - 1);
+    assert_int_equal(stats.hashes, 1);
+    on_fiber(do_hash_k, NULL); /* another reply: Redis does not say that it is the same value */
+    assert_int_equal(stats_now().hashes, 2);
+}
+
+static void with_the_cache_a_hash_is_computed_once_for_each_version(void **state)
+{
+    (void)state;
+    open_client((dz_redis_options){.cache_bytes = 1 << 20, .timeout_ms = 20000});
+    assert_int_equal(dz_redis_open(&other, url, NULL), 0);
+    hashed = "v1";
+    on_fiber(do_set_v1, NULL);
+    on_fiber(do_hash_k, NULL); /* fills the cache */
+    for (int i = 0; i < 3; i++)
+        on_fibers_in_one_tick(do_hash_k, MANY);
+    assert_int_equal(stats_now().hashes, 1);
+    hashed = "v2";
+    on_fiber(do_change_k, NULL);
+    wait_for_invalidations(1);
+    on_fiber(do_hash_k, NULL);
+    on_fibers_in_one_tick(do_hash_k, MANY);
+    assert_int_equal(stats_now().hashes, 2);
+    harness_join();
+    dz_redis_close(other);
+}
+
 static void do_own_writes(void *arg)
 {
     (void)arg;
@@ -655,6 +705,8 @@ int main(void)
         TEST(too_many_bytes_are_refused_not_queued_for_ever),
         TEST(one_command_alone_may_be_larger_than_the_limit),
         TEST(cached_values_follow_changes_by_others),
+        TEST(a_hash_is_computed_once_for_a_reply_that_many_share),
+        TEST(with_the_cache_a_hash_is_computed_once_for_each_version),
         TEST(own_writes_are_seen_at_once),
         TEST(a_stopped_server_is_a_timeout_and_recovers),
         TEST(a_cached_value_is_not_served_for_long_without_its_server),
