@@ -69,6 +69,7 @@ DZ_API void dz_logger_set_level(dz_logger *logger, int level);
 typedef struct dz_log_stats {
     uint64_t lines;           /* accepted into a buffer */
     uint64_t dropped;         /* not accepted: buffer full, or no memory for one */
+    uint64_t waited;          /* accepted, but with `block` the caller had to wait for room */
     uint64_t lost;            /* accepted, but the file refused them (ENOSPC, EPIPE, ...) */
     uint64_t thread_failures; /* the writer thread could not be started, so often */
 } dz_log_stats;

@@ -74,6 +74,11 @@ static double read_log_dropped(void *data)
     return (double)log_stats(data).dropped;
 }
 
+static double read_log_waited(void *data)
+{
+    return (double)log_stats(data).waited;
+}
+
 static double read_log_lost(void *data)
 {
     return (double)log_stats(data).lost;
@@ -186,6 +191,8 @@ static int add_server(dz_core *core)
         {"donmaz_log_lines_total", "Log lines taken.", read_log_lines, false},
         {"donmaz_log_dropped_total", "Log lines dropped because a buffer was full.",
          read_log_dropped, false},
+        {"donmaz_log_waited_total", "Log lines that waited for room, with --log-block.",
+         read_log_waited, false},
         {"donmaz_log_lost_total", "Log lines that the file or pipe refused.", read_log_lost, false},
     };
     int rc = dz_expose_all(core->metrics, list, DZ_COUNT_OF(list), NULL, 0, core);

@@ -39,18 +39,8 @@ static void count_one(_Atomic uint64_t *counter) /* of the calling thread's ring
                           memory_order_relaxed);
 }
 
-void dz_logger_put(dz_logger *logger, dz_ring *ring, dz_slice line)
+void dz_logger_added(dz_logger *logger, dz_ring *ring, size_t used)
 {
-    size_t used;
-    while (!dz_ring_put(ring, line, &used)) {
-        if (!logger->block || atomic_load_explicit(&logger->direct, memory_order_relaxed)) {
-            count_one(&ring->dropped);
-            if (atomic_load(&logger->doze) != DZ_WRITER_AWAKE)
-                dz_writer_wake(logger);
-            return;
-        }
-        dz_writer_wait_for_room(logger, ring, line.len);
-    }
     count_one(&ring->lines);
     if (atomic_load_explicit(&logger->direct, memory_order_relaxed)) {
         dz_writer_flush(logger, DZ_LOG_DIRECT_MS);
@@ -59,6 +49,23 @@ void dz_logger_put(dz_logger *logger, dz_ring *ring, dz_slice line)
     unsigned doze = atomic_load(&logger->doze);
     if (doze == DZ_WRITER_ASLEEP || (doze == DZ_WRITER_NAPPING && used > ring->size / 2))
         dz_writer_wake(logger);
+}
+
+void dz_logger_put(dz_logger *logger, dz_ring *ring, dz_slice line)
+{
+    size_t used;
+    for (bool waited = false; !dz_ring_put(ring, line, &used); waited = true) {
+        if (!logger->block || atomic_load_explicit(&logger->direct, memory_order_relaxed)) {
+            count_one(&ring->dropped);
+            if (atomic_load(&logger->doze) != DZ_WRITER_AWAKE)
+                dz_writer_wake(logger);
+            return;
+        }
+        if (!waited)
+            count_one(&ring->waited);
+        dz_writer_wait_for_room(logger, ring, line.len);
+    }
+    dz_logger_added(logger, ring, used);
 }
 
 /* The ring and a line begun in it; false when there is no memory for a ring. */

@@ -156,5 +156,6 @@ void dz_logger_stats(dz_logger *logger, dz_log_stats *stats)
     for (dz_ring *ring = atomic_load(&logger->rings); ring; ring = ring->next) {
         stats->lines += atomic_load_explicit(&ring->lines, memory_order_relaxed);
         stats->dropped += atomic_load_explicit(&ring->dropped, memory_order_relaxed);
+        stats->waited += atomic_load_explicit(&ring->waited, memory_order_relaxed);
     }
 }

@@ -76,6 +76,8 @@ dz_ring *dz_logger_ring(dz_logger *logger);
 
 /* log.c: puts a line into the calling thread's ring, as the options say when it is full. */
 void dz_logger_put(dz_logger *logger, dz_ring *ring, dz_slice line);
+/* A line was added to it: counts it, and sees to it that it is written. */
+void dz_logger_added(dz_logger *logger, dz_ring *ring, size_t used);
 /* As dz_log_write, with `members` (ready-made JSON: "a":1,"b":2) before the fields. */
 void dz_log_write_bound(dz_logger *logger, int level, const char *msg, dz_slice members,
                         const dz_field *fields, size_t count);

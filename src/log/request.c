@@ -98,11 +98,16 @@ static size_t text_bytes(const dz_log_request_info *info)
            info->remote_address.len;
 }
 
+/* How long such a line is at most. */
+static size_t usual_bytes(const dz_log_request_info *info)
+{
+    return 6 * text_bytes(info) + info->members.len + FIXED + DZ_LOG_HEAD;
+}
+
 static bool is_usual(const dz_logger *logger, const dz_log_request_info *info)
 {
-    size_t texts = text_bytes(info);
-    if (!logger->spares_requests || texts > logger->line_bytes / 8 ||
-        6 * texts + info->members.len + FIXED + DZ_LOG_HEAD > logger->line_bytes)
+    if (!logger->spares_requests || text_bytes(info) > logger->line_bytes / 8 ||
+        usual_bytes(info) > logger->line_bytes)
         return false;
     return !logger->redact.queries || info->url.len == 0 ||
            !memchr(info->url.ptr, '?', info->url.len);
@@ -129,10 +134,11 @@ static char *put_request(char *at, const dz_log_request_info *info)
     return at;
 }
 
-static dz_slice usual_line(const dz_logger *logger, dz_ring *ring, int level,
-                           const dz_log_request_info *info)
+/* Makes the line in to[0..usual_bytes); returns its length. */
+static size_t usual_line(char *to, const dz_logger *logger, dz_ring *ring, int level,
+                         const dz_log_request_info *info)
 {
-    dz_line line = {.at = ring->line};
+    dz_line line = {.at = to};
     dz_line_begin(&line, logger, ring, level, info->time_ms);
     char *at = line.at;
     if (info->id.len > 0) {
@@ -153,7 +159,20 @@ static dz_slice usual_line(const dz_logger *logger, dz_ring *ring, int level,
     }
     at = put_slice(at, info->aborted ? DZ_LIT(",\"aborted\":true,\"msg\":\"request aborted\"}\n")
                                      : DZ_LIT(",\"msg\":\"request completed\"}\n"));
-    return dz_slice_make(ring->line, (size_t)(at - ring->line));
+    return (size_t)(at - to);
+}
+
+/* In the ring itself where it has room, which saves a copy. */
+static void put_usual(dz_logger *logger, dz_ring *ring, int level, const dz_log_request_info *info)
+{
+    char *to = dz_ring_reserve(ring, usual_bytes(info));
+    size_t len = usual_line(to ? to : ring->line, logger, ring, level, info), used;
+    if (!to) {
+        dz_logger_put(logger, ring, dz_slice_make(ring->line, len));
+        return;
+    }
+    dz_ring_commit(ring, len, &used);
+    dz_logger_added(logger, ring, used);
 }
 
 /* --- any line --- */
@@ -213,9 +232,9 @@ void dz_log_request(dz_logger *logger, const dz_log_request_info *info)
     dz_ring *ring = dz_logger_ring(logger);
     if (!ring)
         atomic_fetch_add_explicit(&logger->without_ring, 1, memory_order_relaxed);
+    else if (is_usual(logger, info))
+        put_usual(logger, ring, level, info);
     else
-        dz_logger_put(logger, ring,
-                      is_usual(logger, info) ? usual_line(logger, ring, level, info)
-                                             : unusual_line(logger, ring, level, info));
+        dz_logger_put(logger, ring, unusual_line(logger, ring, level, info));
     errno = before;
 }

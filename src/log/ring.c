@@ -38,6 +38,31 @@ static size_t first_piece(const dz_ring *ring, size_t offset, size_t len)
     return len < to_end ? len : to_end;
 }
 
+/* Sequentially consistent with the writer's going to sleep: either the writer sees this line, or
+ * the owner sees that it must wake the writer. */
+static void publish(dz_ring *ring, size_t tail)
+{
+    atomic_store(&ring->tail, tail);
+}
+
+char *dz_ring_reserve(dz_ring *ring, size_t len)
+{
+    size_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+    size_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
+    if (head == tail)
+        ring->base = tail;
+    size_t offset = offset_of(ring, tail);
+    bool fits = len <= ring->size - (tail - head) && len <= ring->size - offset;
+    return fits ? ring->bytes + offset : NULL;
+}
+
+void dz_ring_commit(dz_ring *ring, size_t len, size_t *used)
+{
+    size_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed) + len;
+    publish(ring, tail);
+    *used = tail - atomic_load_explicit(&ring->head, memory_order_relaxed);
+}
+
 bool dz_ring_put(dz_ring *ring, dz_slice line, size_t *used)
 {
     size_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
@@ -51,9 +76,7 @@ bool dz_ring_put(dz_ring *ring, dz_slice line, size_t *used)
     size_t offset = offset_of(ring, tail), first = first_piece(ring, offset, line.len);
     memcpy(ring->bytes + offset, line.ptr, first);
     memcpy(ring->bytes, line.ptr + first, line.len - first);
-    /* Sequentially consistent with the writer's going to sleep: either the writer sees this line,
-     * or the owner sees that it must wake the writer. */
-    atomic_store(&ring->tail, tail + line.len);
+    publish(ring, tail + line.len);
     *used = tail + line.len - head;
     return true;
 }
@@ -76,6 +99,26 @@ size_t dz_ring_take(dz_ring *ring, char *to, size_t room)
     }
     atomic_store_explicit(&ring->head, head + len, memory_order_release);
     return len;
+}
+
+dz_slice dz_ring_peek(dz_ring *ring, size_t room)
+{
+    size_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    size_t len = atomic_load_explicit(&ring->tail, memory_order_acquire) - head;
+    if (len == 0)
+        return (dz_slice){0};
+    size_t offset = offset_of(ring, head), first = first_piece(ring, offset, len);
+    const char *from = ring->bytes + offset;
+    if (first > room)
+        first = room;
+    const char *last = first < len ? memrchr(from, '\n', first) : from + first - 1;
+    return dz_slice_make(from, last ? (size_t)(last - from) + 1 : 0);
+}
+
+void dz_ring_skip(dz_ring *ring, size_t len)
+{
+    size_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    atomic_store_explicit(&ring->head, head + len, memory_order_release);
 }
 
 bool dz_ring_has_room(const dz_ring *ring, size_t len)

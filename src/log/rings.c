@@ -66,6 +66,7 @@ static void restart_in_child(dz_logger *logger)
         ring->ms = UINT64_MAX;
         atomic_store(&ring->lines, 0);
         atomic_store(&ring->dropped, 0);
+        atomic_store(&ring->waited, 0);
         const bool is_mine =
             mine.slots[logger->slot].id == logger->id && mine.slots[logger->slot].ring == ring;
         atomic_store(&ring->owned, is_mine);

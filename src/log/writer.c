@@ -11,7 +11,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { RETRY_MS = 100, WAIT_MS = 100, TELL_EVERY_MS = 1000 };
+enum {
+    RETRY_MS = 100,
+    WAIT_MS = 100,
+    TELL_EVERY_MS = 1000,
+    STRAIGHT = 32 << 10, /* from so many bytes on a copy costs more than a system call of its own */
+};
 
 /* Waits while *word is `value`, at most `ms` (negative: for ever). */
 static void futex_wait(atomic_uint *word, unsigned value, long ms)
@@ -79,10 +84,10 @@ static void reopen_if_asked(dz_logger *logger)
     }
 }
 
-static void write_batch(dz_logger *logger, size_t len)
+static void write_bytes(dz_logger *logger, const char *bytes, size_t len)
 {
     if (len > 0)
-        dz_sink_write(&logger->sink, logger->batch, len);
+        dz_sink_write(&logger->sink, bytes, len);
     atomic_store_explicit(&logger->lost, logger->sink.lost, memory_order_relaxed);
 }
 
@@ -93,28 +98,53 @@ static void wake_waiting(dz_logger *logger)
         futex_wake(&logger->drains);
 }
 
+/* A lot that lies in one piece is written from where it is; true when there was such a lot. What is
+ * in the batch may be older, so it goes first. */
+static bool write_straight(dz_logger *logger, dz_ring *ring, size_t *batched, size_t *taken)
+{
+    dz_slice lines = dz_ring_peek(ring, DZ_LOG_BATCH);
+    if (lines.len < STRAIGHT)
+        return false;
+    write_bytes(logger, logger->batch, *batched);
+    *batched = 0;
+    write_bytes(logger, lines.ptr, lines.len);
+    dz_ring_skip(ring, lines.len);
+    *taken += lines.len;
+    wake_waiting(logger);
+    return true;
+}
+
+/* Bounded by what a ring can hold, so that one busy thread can't keep the others out. Lines that
+ * are not written yet are in the batch: *batched bytes. */
+static bool drain_ring(dz_logger *logger, dz_ring *ring, size_t *batched)
+{
+    bool found = false;
+    for (size_t taken = 0; taken < ring->size && !dz_ring_empty(ring);) {
+        found = true;
+        if (write_straight(logger, ring, batched, &taken))
+            continue;
+        size_t got = dz_ring_take(ring, logger->batch + *batched, logger->batch_bytes - *batched);
+        taken += got;
+        *batched += got;
+        if (logger->batch_bytes - *batched < logger->line_bytes) {
+            wake_waiting(logger);
+            write_bytes(logger, logger->batch, *batched);
+            *batched = 0;
+        }
+    }
+    return found;
+}
+
 bool dz_writer_drain(dz_logger *logger)
 {
     bool found = false;
     pthread_mutex_lock(&logger->draining);
     reopen_if_asked(logger);
-    size_t len = 0;
-    for (dz_ring *ring = atomic_load(&logger->rings); ring; ring = ring->next) {
-        /* Bounded by what a ring can hold, so that one busy thread can't keep the others out. */
-        for (size_t taken = 0; taken < ring->size && !dz_ring_empty(ring);) {
-            size_t got = dz_ring_take(ring, logger->batch + len, logger->batch_bytes - len);
-            taken += got;
-            len += got;
-            found = true;
-            if (logger->batch_bytes - len < logger->line_bytes) {
-                wake_waiting(logger);
-                write_batch(logger, len);
-                len = 0;
-            }
-        }
-    }
+    size_t batched = 0;
+    for (dz_ring *ring = atomic_load(&logger->rings); ring; ring = ring->next)
+        found |= drain_ring(logger, ring, &batched);
     wake_waiting(logger);
-    write_batch(logger, len);
+    write_bytes(logger, logger->batch, batched);
     tell_losses(logger);
     pthread_mutex_unlock(&logger->draining);
     return found;
