@@ -31,6 +31,14 @@ void dz_line_raw(dz_line *line, dz_slice text)
     line->comma = true;
 }
 
+static size_t count_digits(uint64_t number)
+{
+    size_t count = 1;
+    for (; number >= 10000; number /= 10000)
+        count += 4;
+    return count + (number >= 10) + (number >= 100) + (number >= 1000);
+}
+
 char *dz_digits(char *to, uint64_t number)
 {
     static const char pairs[] = "0001020304050607080910111213141516171819"
@@ -38,22 +46,17 @@ char *dz_digits(char *to, uint64_t number)
                                 "4041424344454647484950515253545556575859"
                                 "6061626364656667686970717273747576777879"
                                 "8081828384858687888990919293949596979899";
-    char digits[20];
-    char *at = digits + sizeof digits;
+    char *end = to + count_digits(number), *at = end;
     while (number >= 100) {
         at -= 2;
         memcpy(at, pairs + 2 * (number % 100), 2);
         number /= 100;
     }
-    if (number >= 10) {
-        at -= 2;
-        memcpy(at, pairs + 2 * number, 2);
-    } else {
-        *--at = (char)('0' + number);
-    }
-    size_t len = (size_t)(digits + sizeof digits - at);
-    memcpy(to, at, len);
-    return to + len;
+    if (number >= 10)
+        memcpy(to, pairs + 2 * number, 2);
+    else
+        *to = (char)('0' + number);
+    return end;
 }
 
 /* Whether the rule names the field called `name` in the open groups. */
