@@ -134,3 +134,11 @@ def parse(data):
         if family.type == "histogram":
             check_histogram(family)
     return families
+
+
+def value(families, name, **labels):
+    """The sum of the samples of that name with at least these labels."""
+    family = next(f for f in families.values()
+                  if name in (f.name, f.name + "_count", f.name + "_sum"))
+    return sum(v for (sample, pairs), v in family.samples.items()
+               if sample == name and labels.items() <= dict(pairs).items())

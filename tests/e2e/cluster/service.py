@@ -7,39 +7,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
-DEADLINE = 60  # seconds for anything that must happen; far above what it takes
-
-
-def wait_until(condition, what):
-    """Polls until condition() is true; its value."""
-    until = time.monotonic() + DEADLINE
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > until:
-            raise AssertionError(f"did not happen: {what}")
-        time.sleep(0.005)
-
-
-def alive(pid):
-    """Neither gone nor a zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def children(pid):
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-            return [int(word) for word in file.read().split()]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+from processes import DEADLINE, alive, children, wait_until  # noqa: E402,F401
 
 
 class Connection:

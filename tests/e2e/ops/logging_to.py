@@ -87,6 +87,35 @@ class Destination(unittest.TestCase):
                        "lost lines to be counted")
             self.assertEqual(service.stop(), 0)
 
+    def test_a_reader_that_stands_still_costs_lines_and_holds_up_nobody(self):
+        """The pipe and the buffers are filled; every request is still answered."""
+        reader, writer = os.pipe()
+        with Service("--request-log", "--log-query", "--log", "stdout",
+                     stdout=os.fdopen(writer, "wb")) as service:
+            text = b""
+            while b"metrics on" not in text:
+                text += os.read(reader, 4096)
+            port, admin = [int(line["msg"].split("//")[1].split("/")[0].split(":")[1])
+                           for line in map(json.loads, text.decode().splitlines())]
+            connection = service.connect(port)
+
+            def dropped():
+                for n in range(50):
+                    connection.request("GET", f"/note?n={n}" + "x" * 4000)
+                    self.assertEqual(connection.getresponse().read(), b"noted")
+                return log_figure(service, admin, "donmaz_log_dropped_total")
+            wait_until(dropped, "dropped lines to be counted")
+            self.assertEqual(log_figure(service, admin, "donmaz_log_lost_total"), 0)
+            # Read on: what was kept comes whole, and the log says what is missing.
+            rest = []
+            drain = threading.Thread(target=lambda: rest.extend(os.fdopen(reader, "rb")))
+            drain.start()
+            self.assertEqual(service.stop(), 0)
+            drain.join()
+            lines = [json.loads(line) for line in rest]  # only whole ones
+            missing = [line for line in lines if line["msg"] == "log lines are missing here"]
+            self.assertGreater(sum(line["dropped"] for line in missing), 0)
+
     def test_the_library_alone_prints_nothing(self):
         reader, writer = os.pipe()
         def give_port():
@@ -104,10 +133,13 @@ class Destination(unittest.TestCase):
         self.assertEqual((process.returncode, out, errors), (0, b"", b""))
 
 
-def lost_lines(service, admin_port):
+def log_figure(service, admin_port, name):
     text = service.get("/metrics", port=admin_port)[1].decode()
-    return next(float(line.split()[1]) for line in text.splitlines()
-                if line.startswith("donmaz_log_lost_total"))
+    return next(float(line.split()[1]) for line in text.splitlines() if line.startswith(name + " "))
+
+
+def lost_lines(service, admin_port):
+    return log_figure(service, admin_port, "donmaz_log_lost_total")
 
 
 def listening_ports(pid):

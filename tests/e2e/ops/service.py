@@ -7,23 +7,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
-DEADLINE = 60  # seconds for anything that must happen; far above what it takes
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+from processes import DEADLINE, children, wait_until  # noqa: E402,F401
+
 SERVER = sys.argv[1]
-
-
-def wait_until(condition, what):
-    """Polls until condition() is true; its value."""
-    until = time.monotonic() + DEADLINE
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > until:
-            raise AssertionError(f"did not happen: {what}")
-        time.sleep(0.005)
 
 
 def read_lines(path):
@@ -35,11 +24,6 @@ def read_lines(path):
 
 def messages(path):
     return [line["msg"] for line in read_lines(path)]
-
-
-def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        return [int(word) for word in file.read().split()]
 
 
 class Service:

@@ -11,11 +11,7 @@ import wire
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import prometheus  # noqa: E402
-
-
-def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        return [int(child) for child in file.read().split()]
+from processes import children  # noqa: E402
 
 
 @unittest.skipUnless(common.HAVE_REDIS, "redis-server is not installed")

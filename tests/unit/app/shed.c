@@ -84,6 +84,14 @@ static void start(void)
     port = serve(app);
 }
 
+/* One that lets in so many at once. */
+static void make_for(const char *in_flight)
+{
+    make();
+    set("shed", "fixed");
+    set("shed-in-flight-max", in_flight);
+}
+
 static void finish(void)
 {
     atomic_store(&released, true);
@@ -120,9 +128,7 @@ static void parked_requests_are_in_flight(void **state)
 {
     (void)state;
     int fds[4];
-    make();
-    set("shed", "fixed");
-    set("shed-in-flight-max", "4");
+    make_for("4");
     start();
     park_requests(fds, 4);
     reply refused = ask(port, GET("/work"));
@@ -146,9 +152,7 @@ static void health_checks_are_never_refused(void **state)
 {
     (void)state;
     int fds[2];
-    make();
-    set("shed", "fixed");
-    set("shed-in-flight-max", "2");
+    make_for("2");
     start();
     assert_reply(ask(port, GET("/readyz")), 200, "{\"status\":\"ready\"}\n");
     park_requests(fds, 2);
@@ -176,9 +180,7 @@ static void classes_are_refused_in_their_order(void **state)
 {
     (void)state;
     int fds[6];
-    make();
-    set("shed", "fixed");
-    set("shed-in-flight-max", "4");
+    make_for("4");
     start();
     park_requests(fds, 2);
     assert_status(ask(port, GET("/low")), 503);
@@ -202,9 +204,7 @@ static void a_refused_connection_goes_on(void **state)
 {
     (void)state;
     int fds[1];
-    make();
-    set("shed", "fixed");
-    set("shed-in-flight-max", "1");
+    make_for("1");
     set("shed-close-every", "0");
     start();
     park_requests(fds, 1);
@@ -230,9 +230,7 @@ static void thousands_of_pipelined_refusals_do_not_recurse(void **state)
 {
     (void)state;
     int fds[1];
-    make();
-    set("shed", "fixed");
-    set("shed-in-flight-max", "1");
+    make_for("1");
     set("shed-close-every", "0");
     start();
     park_requests(fds, 1);
@@ -254,9 +252,7 @@ static void who_asks_again_and_again_is_read_more_slowly(void **state)
 {
     (void)state;
     int fds[1];
-    make();
-    set("shed", "fixed");
-    set("shed-in-flight-max", "1");
+    make_for("1");
     set("shed-close-every", "0");
     start();
     park_requests(fds, 1);
@@ -279,9 +275,7 @@ static void under_pressure_connections_are_closed_first(void **state)
 {
     (void)state;
     int fds[4];
-    make();
-    set("shed", "fixed");
-    set("shed-in-flight-max", "5");
+    make_for("5");
     set("shed-close-every", "1");
     start();
     reply calm = ask(port, GET("/work"));
@@ -454,9 +448,7 @@ static void the_body_can_be_set(void **state)
 {
     (void)state;
     int fds[1];
-    make();
-    set("shed", "fixed");
-    set("shed-in-flight-max", "1");
+    make_for("1");
     set("shed-retry-after", "1500ms");
     dz_shed_body(app, "text/html", DZ_LIT("<h1>Later</h1>"));
     start();
@@ -478,9 +470,7 @@ static void the_command_line_may_set_it_too(void **state)
 {
     (void)state;
     int fds[1];
-    make();
-    set("shed", "fixed");
-    set("shed-in-flight-max", "1");
+    make_for("1");
     set("shed-body", "{\"later\":true}");
     start();
     park_requests(fds, 1);
@@ -502,9 +492,7 @@ static void else_it_is_rendered_like_other_errors(void **state)
 {
     (void)state;
     int fds[1];
-    make();
-    set("shed", "fixed");
-    set("shed-in-flight-max", "1");
+    make_for("1");
     dz_on_error(app, render);
     start();
     park_requests(fds, 1);
@@ -561,9 +549,7 @@ static void while_it_stops_it_refuses_and_is_not_ready(void **state)
 {
     (void)state;
     int fds[3];
-    make();
-    set("shed", "fixed");
-    set("shed-in-flight-max", "1");
+    make_for("1");
     start();
     park_requests(fds, 1);
     for (int i = 1; i < 3; i++) {
