@@ -6,7 +6,11 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#ifdef DZ_XXH_DISPATCH
+#include <xxh_x86dispatch.h>
+#else
 #include <xxhash.h>
+#endif
 
 enum { SLOTS = 64 };
 

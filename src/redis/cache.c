@@ -224,6 +224,11 @@ dz_cache_found dz_cache_get(dz_cache *cache, dz_slice key, dz_buf *value)
     return DZ_CACHE_VALUE;
 }
 
+void dz_cache_missed(dz_cache *cache)
+{
+    cache->stats.misses++;
+}
+
 uint64_t dz_cache_begin(dz_cache *cache, dz_slice key)
 {
     uint64_t hash = hash_of(cache, key);

@@ -45,6 +45,9 @@ void dz_cache_free(dz_cache *cache);
 /* DZ_CACHE_VALUE: *value is another reference to the value, the caller's to release. */
 dz_cache_found dz_cache_get(dz_cache *cache, dz_slice key, dz_buf *value);
 
+/* Counts a read that was not looked up, because nothing would have been trusted. */
+void dz_cache_missed(dz_cache *cache);
+
 /* A read of key is about to be sent. Returns its ticket; 0 (which fills nothing) when the key has a
  * value or a mark already, or memory is out. */
 uint64_t dz_cache_begin(dz_cache *cache, dz_slice key);

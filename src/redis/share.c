@@ -102,10 +102,16 @@ static void check_alive(dz_redis_conn *conn)
 
 static bool answer_from_cache(dz_redis_share *share, dz_redis_call *call)
 {
+    if (!share->cache)
+        return false;
     /* Without tracking nobody would tell us of changes. */
     dz_redis_conn *conn = dz_redis_tracking_conn(share, call->args[1]);
-    if (!conn)
+    call->looked = true;
+    if (!conn) {
+        dz_cache_missed(share->cache);
+        dz_redis_share_publish(share);
         return false;
+    }
     dz_cache_found found = dz_cache_get(share->cache, call->args[1], &call->value);
     dz_redis_share_publish(share);
     if (found == DZ_CACHE_MISS)
@@ -188,7 +194,8 @@ static int start(dz_redis_share *share, dz_redis_call *call)
     dz_list_init(&call->link);
     if (!share)
         return DZ_E_NOMEM;
-    if (call->is_get && answer_from_cache(share, call))
+    /* The handler has mostly looked already, on its way here. */
+    if (call->is_get && !call->looked && answer_from_cache(share, call))
         return call->rc;
     int rc = dz_redis_flight_start(share, call);
     return rc == 0 ? 1 : rc;

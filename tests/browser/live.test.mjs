@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -9,6 +10,7 @@ import test from 'node:test';
 import { browser, DEADLINE_MS } from './page.mjs';
 
 const server = path.resolve(process.argv[2]);
+const hasRedis = (process.env.PATH ?? '').split(':').some((folder) => existsSync(path.join(folder, 'redis-server')));
 
 async function until(condition, what) {
   for (const end = Date.now() + DEADLINE_MS; Date.now() < end; ) {
@@ -143,6 +145,24 @@ test('the live page', async (t) => {
     await page.getByText(/^No answer: .* trying again\.$/).waitFor();
     assert.equal(await row(page, 'Loops', '0').count(), 1);
   });
+});
+
+test('the live page shows stalls, a pool of the program, Redis and overload protection', async (t) => {
+  if (!hasRedis) return t.skip('redis-server is not installed');
+  const { service, admin } = await start(t, '--everything', '--shed', 'adaptive', '--rescue-after', '0');
+  const instance = await browser(t);
+  for (const path of ['/task', '/value', '/value', '/compute/it']) await fetch(service + path);
+  const page = await open(instance, admin);
+  const number = async (table, name, column) => Number((await cells(row(page, table, name).first()))[column]);
+  await until(async () => (await row(page, 'Pools', 'jobs').count()) === 1, 'the pool');
+  await until(async () => (await number('Redis', 'cache hits', 1)) + (await number('Redis', 'cache misses', 1)) === 2, 'the reads from Redis');
+  assert.equal(await number('Redis', 'connected', 1), 1);
+  assert.ok((await number('Overload protection', 'admitted', 1)) >= 4);
+  assert.ok((await number('Overload protection', 'limit', 1)) >= 1);
+  await until(async () => (await row(page, 'Loops', '0').count()) === 1, 'the loop');
+  const heads = await page.getByRole('region', { name: 'Loops', exact: true }).locator('thead th').allTextContents();
+  for (const head of ['lag', 'Stalls']) assert.ok(heads.some((text) => text.toLowerCase().includes(head.toLowerCase())), `${head} in ${heads}`);
+  assert.deepEqual(page.complaints, []);
 });
 
 test('the live page of a cluster names each process', async (t) => {

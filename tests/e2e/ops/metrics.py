@@ -4,27 +4,17 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import unittest
 
 from service import SERVER, DEADLINE, Service, children, main, wait_until
-
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
-import prometheus  # noqa: E402
+import prometheus  # in tests/lib, which service.py adds to the path
+from prometheus import value
 
 
 def run(*arguments):
     return subprocess.run([SERVER, "--port", "0", *arguments], capture_output=True, text=True,
                           timeout=DEADLINE, check=False)
-
-
-def value(families, name, **labels):
-    """The sum of the samples of that name with at least these labels."""
-    family = next(f for f in families.values()
-                  if name in (f.name, f.name + "_count", f.name + "_sum"))
-    return sum(v for (sample, pairs), v in family.samples.items()
-               if sample == name and labels.items() <= dict(pairs).items())
 
 
 class Metrics(unittest.TestCase):
@@ -43,6 +33,35 @@ class Metrics(unittest.TestCase):
                                    capture_output=True, check=False)
             self.assertEqual((check.returncode, check.stderr), (0, b""), text.decode())
         return prometheus.parse(text)
+
+    @unittest.skipUnless(shutil.which("redis-server"), "redis-server is not installed")
+    def test_everything_at_once(self):
+        """Pool of processes, Redis with a cache, overload protection, rescue, several loops, several
+        processes: one text, and each part counts."""
+        with Service("--everything", "--shed", "adaptive", "--rescue-after", "1ms", "--processes",
+                     "2", "--loops", "2", "--request-log") as service:
+            port = service.port()
+            for path in ("/task", "/value", "/value", "/absent", "/compute/it"):
+                for _ in range(4):
+                    self.assertIn(service.get(path, port=port)[0], (200, 404), path)
+            families = self.scrape(service)
+            self.assertEqual(value(families, "donmaz_worker_up"), 2)
+            self.assertEqual(value(families, "donmaz_http_requests_total", route="/task",
+                                   status="200"), 4)
+            self.assertEqual(value(families, "donmaz_pool_tasks_total", pool="jobs"), 4)
+            self.assertEqual(value(families, "donmaz_redis_cache_hits_total", redis="values") +
+                             value(families, "donmaz_redis_cache_misses_total", redis="values"), 8)
+            self.assertGreater(value(families, "donmaz_redis_commands_total", redis="values"), 0)
+            self.assertGreaterEqual(value(families, "donmaz_shed_admitted_total"), 16)
+            self.assertGreaterEqual(value(families, "donmaz_log_lines_total"), 20)
+            for name in ("donmaz_loop_lag_seconds", "donmaz_loop_stall_seconds",
+                         "donmaz_route_rescues_total", "donmaz_shed_limit", "process_threads"):
+                self.assertIn(name, families)
+            for worker in ("1", "2"):
+                for loop in ("0", "1"):
+                    self.assertGreaterEqual(value(families, "donmaz_loop_ticks_total",
+                                                  worker=worker, loop=loop), 1)
+            self.assertEqual(service.stop(), 0)
 
     def test_overload_protection_is_shown_when_it_is_on(self):
         with Service("--shed", "adaptive") as service:

@@ -471,6 +471,9 @@ static void with_the_cache_a_hash_is_computed_once_for_each_version(void **state
     on_fiber(do_hash_k, NULL);
     on_fibers_in_one_tick(do_hash_k, MANY);
     assert_int_equal(stats_now().hashes, 2);
+    dz_redis_stats stats = stats_now(); /* each read is a hit or a miss, and only one of them */
+    assert_int_equal(stats.cache_hits + stats.cache_misses, 1 + 3 * MANY + 1 + MANY);
+    assert_int_equal(stats.cache_misses, 2);
     harness_join();
     dz_redis_close(other);
 }
