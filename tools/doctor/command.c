@@ -279,7 +279,7 @@ static int examine(dz_doctor *d, const doctor_options *o, const dz_operands *ope
     if (d->run.early_exit) {
         char how[96], text[160];
         dz_target_describe(&d->run.target, how, sizeof how);
-        snprintf(text, sizeof text, "the program ended by itself before the load did: %s", how);
+        snprintf(text, sizeof text, "the program ended by itself before the load did: it %s", how);
         dz_doctor_note(d, text);
     }
     dz_doctor_examine(d);

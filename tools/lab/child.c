@@ -12,33 +12,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { LONGEST = 64 << 20 };
 
-__attribute__((noreturn)) static void child_exec(char *const *argv, const char *cwd, pid_t parent,
-                                                 int out, int err)
-{
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (getppid() == parent && input >= 0 && dup2(input, 0) >= 0 && dup2(out, 1) >= 0 &&
-        dup2(err, 2) >= 0 && (!cwd || chdir(cwd) == 0))
-        execvp(argv[0], argv);
-    dprintf(err, "%s: %s\n", argv[0], strerror(errno));
-    _exit(127);
-}
-
 int dz_lab_child_start(dz_lab_child *child, char *const *argv, const char *cwd)
 {
     int out[2], err[2];
-    *child = (dz_lab_child){.out = -1, .err = -1, .handle = -1};
+    *child = (dz_lab_child){.out = -1, .err = -1};
     if (pipe2(out, O_CLOEXEC) < 0)
         return -errno;
     if (pipe2(err, O_CLOEXEC) < 0) {
@@ -47,23 +29,16 @@ int dz_lab_child_start(dz_lab_child *child, char *const *argv, const char *cwd)
         close(out[1]);
         return -error;
     }
-    fflush(NULL);
-    pid_t self = getpid();
-    child->pid = fork();
-    if (child->pid == 0)
-        child_exec(argv, cwd, self, out[1], err[1]);
-    int error = child->pid < 0 ? errno : 0;
+    dz_target_options options = {
+        .argv = argv, .cwd = cwd, .output = DZ_TARGET_PIPED, .out = out[1], .err = err[1]};
+    int rc = dz_target_start(&child->process, &options);
     close(out[1]);
     close(err[1]);
     child->out = out[0];
     child->err = err[0];
-    if (!error) {
-        child->handle = pidfd_open(child->pid, 0);
-        error = child->handle < 0 ? errno : 0;
-    }
-    if (error)
+    if (rc < 0)
         dz_lab_child_end(child);
-    return -error;
+    return rc;
 }
 
 static bool close_at_end(int *fd, ssize_t n)
@@ -117,48 +92,42 @@ static void read_errors(dz_lab_child *child)
 
 bool dz_lab_child_wait(dz_lab_child *child, uint64_t until)
 {
-    while (!child->exited || child->out >= 0 || child->err >= 0) {
+    dz_target *process = &child->process;
+    while (!process->exited || child->out >= 0 || child->err >= 0) {
         uint64_t now = dz_now();
         if (now >= until)
             return false;
         struct pollfd fds[] = {{.fd = child->out, .events = POLLIN},
                                {.fd = child->err, .events = POLLIN},
-                               {.fd = child->exited ? -1 : child->handle, .events = POLLIN}};
+                               {.fd = process->exited ? -1 : process->socket, .events = POLLIN}};
         /* What the ended child left behind may keep the pipes open: they get no longer wait. */
         struct timespec wait = {.tv_sec = (time_t)((until - now) / DZ_SEC),
                                 .tv_nsec = (long)((until - now) % DZ_SEC)};
-        if (child->exited)
+        if (process->exited)
             wait = (struct timespec){0};
         int n = ppoll(fds, 3, &wait, NULL);
         if (n < 0)
             return false;
-        if (n == 0 && child->exited)
+        if (n == 0 && process->exited)
             return true;
         if (fds[0].revents)
             read_output(child);
         if (fds[1].revents)
             read_errors(child);
-        if (fds[2].revents && waitpid(child->pid, &child->status, 0) == child->pid)
-            child->exited = true;
+        if (fds[2].revents)
+            dz_target_poll(process);
     }
     return true;
 }
 
 void dz_lab_child_end(dz_lab_child *child)
 {
-    if (child->pid > 0 && !child->exited) {
-        kill(-child->pid, SIGKILL);
-        kill(child->pid, SIGKILL); /* should it not have got its group yet */
-        while (waitpid(child->pid, &child->status, 0) < 0 && errno == EINTR)
-            continue;
-        child->exited = true;
-    }
-    int *fds[] = {&child->out, &child->err, &child->handle};
-    for (size_t i = 0; i < 3; i++)
-        if (*fds[i] >= 0) {
-            close(*fds[i]);
-            *fds[i] = -1;
-        }
+    dz_target_stop(&child->process, SIGKILL, 0);
+    if (child->out >= 0)
+        close(child->out);
+    if (child->err >= 0)
+        close(child->err);
+    child->out = child->err = -1;
     free(child->output);
     child->output = NULL;
 }
@@ -179,7 +148,7 @@ int dz_lab_capture(const char *command, const char *cwd, char *line, size_t size
         if (!dz_lab_child_wait(&child, deadline))
             rc = DZ_E_TIMEOUT;
         else
-            rc = WIFEXITED(child.status) ? WEXITSTATUS(child.status) : DZ_E_CRASHED;
+            rc = WIFEXITED(child.process.status) ? WEXITSTATUS(child.process.status) : DZ_E_CRASHED;
         if (child.output && size > 0)
             snprintf(line, size, "%.*s", (int)strcspn(child.output, "\n"), child.output);
         dz_lab_child_end(&child);

@@ -2,25 +2,22 @@
 #ifndef DZ_LAB_CHILD_H
 #define DZ_LAB_CHILD_H
 
-#include <stdbool.h>
+#include "target/spawn.h"
+
 #include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
 
 typedef struct dz_lab_child {
-    pid_t pid;
-    int out, err, handle; /* -1 once closed; handle is a pidfd */
-    char *output;         /* all of stdout, NUL-terminated; may be NULL when empty */
+    dz_target process;
+    int out, err; /* what we read of it; -1 once closed */
+    char *output; /* all of stdout, NUL-terminated; may be NULL when empty */
     size_t output_len, output_room;
     char last[300]; /* the last line of stderr that was not empty */
     char line[300]; /* of stderr, being read */
     size_t line_len;
-    int status; /* as from waitpid, once exited */
-    bool exited, too_long;
+    bool too_long;
 } dz_lab_child;
 
-/* Starts argv in folder `cwd` (NULL: ours), in a process group of its own, to be killed by the
- * kernel when we die. 0 or a negative error. */
+/* Starts argv in folder `cwd` (NULL: ours). It can't outlive us. 0 or a negative error. */
 int dz_lab_child_start(dz_lab_child *child, char *const *argv, const char *cwd);
 
 /* Reads what comes until the child has ended or `until` (monotonic ns), or a signal came. Returns

@@ -89,7 +89,7 @@ static const char *watch(const dz_lab_load *load, dz_lab_child *child, dz_lab_us
         uint64_t now = dz_now();
         if (dz_lab_interrupted())
             return "interrupted";
-        if (!dz_lab_target_alive(load->target))
+        if (dz_target_poll(load->target))
             return "died";
         if (now > deadline)
             return "the load generator did not end in time";
@@ -105,7 +105,7 @@ static const char *watch(const dz_lab_load *load, dz_lab_child *child, dz_lab_us
         if (next <= now)
             next = now + SAMPLE_EVERY;
     }
-    return dz_lab_target_alive(load->target) ? NULL : "died";
+    return dz_target_poll(load->target) ? "died" : NULL;
 }
 
 static void copy_number(json_t *to, json_t *from, const char *key)
@@ -218,9 +218,9 @@ static json_t *conclude(const dz_lab_load *load, const dz_lab_child *child, cons
     json_decref(measured);
     json_decref(curves);
     if (!result) {
-        if (WIFEXITED(child->status) && WEXITSTATUS(child->status) != 0)
+        if (WIFEXITED(child->process.status) && WEXITSTATUS(child->process.status) != 0)
             snprintf(why, size, "the load generator exited with status %d: %s",
-                     WEXITSTATUS(child->status), said);
+                     WEXITSTATUS(child->process.status), said);
         else
             snprintf(why, size, "the load generator's result can't be read: %s", said);
     }

@@ -3,7 +3,8 @@
 #define DZ_LAB_LOADRUN_H
 
 #include "experiment.h"
-#include "guard.h"
+
+#include "target/spawn.h"
 
 #include <jansson.h>
 
@@ -15,7 +16,7 @@ typedef struct dz_lab_load {
     const dz_lab_phase *phase;
     bool quick;
     double rate; /* requests a second, open loop; 0: closed loop */
-    dz_lab_target *target;
+    dz_target *target;
 } dz_lab_load;
 
 /* Runs the phase and returns its results as in the lab's JSON ("name", "cpu_percent", "endpoints",

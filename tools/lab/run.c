@@ -210,15 +210,15 @@ static void note_others(session *s, const char *stack, json_t *run)
     warn(s, text);
 }
 
-static void note_chatter(session *s, const char *stack, const dz_lab_target *target)
+static void note_chatter(session *s, const char *stack, const dz_target *target)
 {
     char text[300];
-    if (target->end.printed < CHATTER)
+    if (target->printed < CHATTER)
         return;
     snprintf(text, sizeof text,
              "%s printed %.1f MB while it was measured, which costs it time: turn its request log "
              "off",
-             stack, (double)target->end.printed / 1e6);
+             stack, (double)target->printed / 1e6);
     warn(s, text);
 }
 

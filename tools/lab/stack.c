@@ -10,12 +10,15 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { GRACE_MS = 2000 };
 
 __attribute__((format(printf, 2, 3))) static int fail(char *why, const char *format, ...)
 {
@@ -172,11 +175,12 @@ static void last_line(const char *text, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)(end - start), text + start);
 }
 
-void dz_lab_stack_obituary(const dz_lab_target *target, char *why, size_t size)
+void dz_lab_stack_obituary(const dz_target *target, char *why, size_t size)
 {
-    char line[300];
-    last_line(target->end.tail, line, sizeof line);
-    snprintf(why, size, "it %s; %s%s", dz_lab_end_text(&target->end),
+    char line[300], how[96];
+    dz_target_describe(target, how, sizeof how);
+    last_line(target->tail, line, sizeof line);
+    snprintf(why, size, "it %s; %s%s", how,
              line[0] ? "it said last: " : "it said nothing: run its command by hand to see why",
              line);
 }
@@ -205,7 +209,7 @@ static int make_ready(const dz_lab_bench *bench, const dz_lab_stack *stack, dz_l
         }
         if (dz_lab_interrupted())
             return fail(why, "interrupted");
-        if (!dz_lab_target_alive(&running->target)) {
+        if (dz_target_poll(&running->target)) {
             char end[DZ_LAB_WHY - 100];
             dz_lab_stack_obituary(&running->target, end, sizeof end);
             return fail(why, "could not be started: %s", end);
@@ -256,7 +260,11 @@ static int launch(const dz_lab_bench *bench, const dz_lab_stack *stack, dz_lab_r
     else if (words && !words[0])
         fail(why, "its command is empty");
     else if (environment) {
-        rc = dz_lab_target_start(&running->target, words, cwd, environment);
+        dz_target_options options = {.argv = words,
+                                     .cwd = cwd,
+                                     .env = (const char *const *)environment,
+                                     .output = DZ_TARGET_KEPT};
+        rc = dz_target_start(&running->target, &options);
         if (rc < 0)
             rc = fail(why, "'%s' can't be run in %s: %s", words[0], stack->cwd ? stack->cwd : ".",
                       dz_strerror(rc));
@@ -272,7 +280,7 @@ static int launch(const dz_lab_bench *bench, const dz_lab_stack *stack, dz_lab_r
 int dz_lab_stack_start(const dz_lab_bench *bench, const dz_lab_stack *stack,
                        dz_lab_running *running, char *why)
 {
-    *running = (dz_lab_running){.target.socket = -1};
+    *running = (dz_lab_running){0};
     running->port = stack->port ? stack->port : dz_lab_free_port(bench->host);
     if (running->port == 0)
         return fail(why, "no free port on %s", bench->host);
@@ -313,5 +321,5 @@ int dz_lab_stack_check(const dz_lab_bench *bench, const dz_lab_running *running,
 
 void dz_lab_stack_stop(dz_lab_running *running)
 {
-    dz_lab_target_stop(&running->target, 2000);
+    dz_target_stop(&running->target, SIGTERM, GRACE_MS);
 }

@@ -3,8 +3,9 @@
 #define DZ_LAB_STACK_H
 
 #include "experiment.h"
-#include "guard.h"
 #include "words.h"
+
+#include "target/spawn.h"
 
 #include <jansson.h>
 
@@ -17,7 +18,7 @@ typedef struct dz_lab_bench {
 } dz_lab_bench;
 
 typedef struct dz_lab_running {
-    dz_lab_target target;
+    dz_target target;
     unsigned port;
     double startup_ms; /* process start to first response */
 } dz_lab_running;
@@ -45,6 +46,6 @@ int dz_lab_stack_check(const dz_lab_bench *bench, const dz_lab_running *running,
 void dz_lab_stack_stop(dz_lab_running *running);
 
 /* "it died: exited with status 1; it said: …" for a target that has ended. */
-void dz_lab_stack_obituary(const dz_lab_target *target, char *why, size_t size);
+void dz_lab_stack_obituary(const dz_target *target, char *why, size_t size);
 
 #endif

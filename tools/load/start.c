@@ -49,7 +49,7 @@ static int wait_for_port(load_started *started, const char *name, unsigned *port
         char how[80];
         dz_target_describe(&started->target, how, sizeof how);
         return dz_fail(DZ_EXIT_TARGET, LOAD_TOOL,
-                       "'%s' ended before it listened: %s; run it by hand to see why", name, how);
+                       "'%s' %s before it listened; run it by hand to see why", name, how);
     }
     return dz_fail(DZ_EXIT_TARGET, LOAD_TOOL, "'%s' %s", name,
                    load_was_interrupted() ? "was interrupted before it listened"
@@ -59,7 +59,7 @@ static int wait_for_port(load_started *started, const char *name, unsigned *port
 int load_start_target(load_started *started, load_cli *cli)
 {
     char **command = cli->operands.command;
-    dz_target_options options = {.argv = command, .out_to_stderr = true};
+    dz_target_options options = {.argv = command, .output = DZ_TARGET_TO_STDERR};
     *started = (load_started){0};
     int rc = dz_target_start(&started->target, &options);
     if (rc < 0)

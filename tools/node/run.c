@@ -192,7 +192,8 @@ static int begin(dz_run *run)
     }
     const char *env[8];
     environment(run, env);
-    dz_target_options t = {.argv = o->command, .env = env, .out_to_stderr = true, .hold = o->hold};
+    dz_target_options t = {
+        .argv = o->command, .env = env, .output = DZ_TARGET_TO_STDERR, .hold = o->hold};
     int rc = dz_target_start(&run->target, &t);
     if (rc == 0 && o->hold) {
         if (o->on_held)

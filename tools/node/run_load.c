@@ -83,7 +83,7 @@ int dz_run_start_load(dz_run *run)
     snprintf(socket, sizeof socket, "SOCKET=%s",
              run->port && run->port->kind == DZ_PORT_UNIX ? run->port->address : "");
     const char *env[] = {port, socket, NULL};
-    dz_target_options o = {.env = env, .out_to_stderr = true};
+    dz_target_options o = {.env = env, .output = DZ_TARGET_TO_STDERR};
     if (run->options.on_load)
         run->options.on_load(run->options.arg, run);
     if (run->options.load && !run->port)

@@ -1,10 +1,11 @@
 #include "page.h"
 
-#include "target/spawn.h"
-
+#include <spawn.h>
 #include <stddef.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+extern char **environ;
 
 #define PAGE(name)                                                                                 \
     extern const char dz_page_##name##_css[], dz_page_##name##_js[];                               \
@@ -81,10 +82,12 @@ void dz_page_open(const char *path)
     char name[] = "xdg-open", file[4096];
     snprintf(file, sizeof file, "%s", path);
     char *argv[] = {name, file, NULL};
-    dz_target t;
-    dz_target_options o = {.argv = argv};
-    if (dz_target_start(&t, &o) < 0)
+    posix_spawnattr_t attributes;
+    pid_t pid;
+    /* In a session of its own: a browser lives longer than the tool that showed it a page. */
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+    if (posix_spawnp(&pid, name, NULL, &attributes, argv, environ) != 0)
         fprintf(stderr, "no xdg-open here: open %s in a browser\n", path);
-    else
-        dz_target_wait(&t, 10000);
+    posix_spawnattr_destroy(&attributes);
 }

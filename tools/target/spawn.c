@@ -1,8 +1,11 @@
 #include "spawn.h"
 
-#include "tree.h"
+#include "guard.h"
+#include "procfs.h"
+#include "proctree.h"
 
 #include <base/clock.h>
+#include <donmaz/error.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,14 +15,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
 
-/* The command that is held before exec: one at a time, as only a profiler holds. */
-static int hold_fd = -1, error_fd = -1;
+/* How much longer than its grace a guard may take. It needs that long only if someone stopped it.
+ */
+#define GUARD_PATIENCE (10 * DZ_SEC)
 
 static bool overrides(const char *const *env, const char *entry)
 {
@@ -50,152 +54,146 @@ static char **merge_environment(const char *const *env)
     return merged;
 }
 
-static void child(const dz_target_options *o, char **env, int go, int failed, pid_t parent)
+static void take(dz_target *t, const dz_guard_message *m)
 {
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    signal(SIGPIPE, SIG_DFL);
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) /* the tool died before prctl */
-        _exit(127);
-    int null = open("/dev/null", O_RDONLY);
-    if (null >= 0)
-        dup2(null, 0);
-    if (o->out_to_stderr)
-        dup2(2, 1);
-    char byte;
-    if (go >= 0 && read(go, &byte, 1) != 1)
-        _exit(127);
-    if (!o->cwd || chdir(o->cwd) == 0)
-        execvpe(o->argv[0], o->argv, env);
-    int error = errno;
-    ssize_t ignored = write(failed, &error, sizeof error);
-    (void)ignored;
-    _exit(127);
+    t->pid = m->pid;
+    t->started = m->started;
+    t->exited = m->exited;
+    t->status = m->status;
+    t->killed = m->killed;
+    t->printed = m->printed;
+    memcpy(t->tail, m->tail, sizeof t->tail);
+    t->event = m->event;
+    t->error = m->error;
 }
 
-/* Runs in a copy of the tool, which may have threads: only what is safe in a signal handler. */
-__attribute__((noreturn)) static void keep(pid_t group, int alive)
+/* Waits for a message until `deadline` (0: not at all). False: none came, or the guard is gone. */
+static bool hear(dz_target *t, uint64_t deadline)
 {
-    setpgid(0, 0); /* Ctrl-C is for the tool */
-    sigset_t all;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL);
-    /* Nothing of the tool's may stay open here: neither its output, which somebody reads to the
-     * end, nor another keeper's pipe. */
-    if (dup2(alive, 0) == 0)
-        (void)close_range(1, ~0U, 0);
-    char byte;
-    while (read(0, &byte, 1) < 0 && errno == EINTR)
+    dz_guard_message m;
+    for (;;) {
+        ssize_t n = recv(t->socket, &m, sizeof m, MSG_DONTWAIT);
+        if (n == (ssize_t)sizeof m) {
+            take(t, &m);
+            return true;
+        }
+        if (n >= 0 || (errno != EAGAIN && errno != EINTR)) {
+            if (!t->exited)
+                t->exited = t->guard_lost = true;
+            return false;
+        }
+        uint64_t now = dz_now();
+        if (now >= deadline)
+            return false;
+        struct timespec left = {.tv_sec = (time_t)((deadline - now) / DZ_SEC),
+                                .tv_nsec = (long)((deadline - now) % DZ_SEC)};
+        ppoll(&(struct pollfd){.fd = t->socket, .events = POLLIN}, 1, &left, NULL);
+    }
+}
+
+/* The guard's last word was said, or it has to be silenced. */
+static void release_guard(dz_target *t)
+{
+    if (t->event != DZ_GUARD_EMPTIED)
+        kill(t->guard, SIGKILL);
+    while (waitpid(t->guard, NULL, 0) < 0 && errno == EINTR)
         continue;
-    kill(-group, SIGKILL);
-    _exit(0);
+    close(t->socket);
+    t->guard = 0;
 }
 
-/* Without a keeper (no process or descriptor to be had) PDEATHSIG still ends the command itself. */
-static void start_keeper(dz_target *target)
+/* Kills one child of the tool's that is no guard, with all that descends from it. */
+static void end_orphan(void *arg, long number)
 {
-    int alive[2];
-    if (pipe2(alive, O_CLOEXEC) < 0)
+    dz_procfs_stat stat;
+    char text[1024];
+    if (dz_procfs_read_pid((pid_t)number, "stat", text, sizeof text) <= 0 ||
+        !dz_procfs_parse_stat(text, &stat) || stat.ppid != getpid() ||
+        strcmp(stat.name, DZ_GUARD_NAME) == 0)
         return;
-    pid_t pid = fork();
-    if (pid == 0)
-        keep(target->pid, alive[0]);
-    close(alive[0]);
-    if (pid < 0) {
-        close(alive[1]);
+    if (stat.state == 'Z') {
+        /* Its own orphans are ours from now on: they may have been passed over already. */
+        *(bool *)arg |= waitpid((pid_t)number, NULL, WNOHANG) == (pid_t)number;
         return;
     }
-    target->keeper = pid;
-    target->keeper_fd = alive[1];
-}
-
-static void end_keeper(dz_target *target)
-{
-    if (target->keeper == 0)
+    dz_proctree tree;
+    if (dz_proctree_read((pid_t)number, true, &tree) < 0)
         return;
-    kill(target->keeper, SIGKILL);
-    while (waitpid(target->keeper, NULL, 0) < 0 && errno == EINTR)
-        continue;
-    close(target->keeper_fd);
-    target->keeper = 0;
+    for (size_t i = 0; i < tree.count; i++)
+        *(bool *)arg |= kill(tree.pids[i], SIGKILL) == 0;
+    dz_proctree_free(&tree);
 }
 
-/* The pipe closes without a word when exec works. */
-static int exec_result(dz_target *target, int fd)
+/* For the case that the guard was killed: the command's orphans are children of the tool now, which
+ * starts no others but guards. */
+static void end_orphans(const dz_target *target)
 {
-    int error = 0;
-    ssize_t n;
-    do
-        n = read(fd, &error, sizeof error);
-    while (n < 0 && errno == EINTR);
-    close(fd);
-    if (n != sizeof error)
+    kill(-target->pid, SIGKILL);
+    uint64_t deadline = dz_now() + GUARD_PATIENCE;
+    for (bool left = true; left && dz_now() < deadline;) {
+        left = false;
+        dz_procfs_each("/proc", end_orphan, &left);
+        if (left)
+            usleep(2000);
+    }
+}
+
+/* Waits until the guard has come so far. 0; else what kept it from that, and it is gone. */
+static int await(dz_target *t, dz_guard_event event)
+{
+    do {
+        if (!hear(t, UINT64_MAX))
+            t->error = -DZ_E_CRASHED;
+    } while (t->error == 0 && t->event < event);
+    if (t->error == 0)
         return 0;
-    waitpid(target->pid, &target->status, 0);
-    target->exited = true;
-    end_keeper(target);
-    return -error;
+    int rc = -t->error;
+    release_guard(t);
+    if (t->guard_lost && t->pid > 0)
+        end_orphans(t);
+    *t = (dz_target){.exited = true};
+    return rc;
+}
+
+/* What start does where the descriptors are at hand. `env` is for the guard alone. */
+static int fork_guard(dz_target *t, const dz_target_options *options, char **env)
+{
+    int pair[2], go[2] = {-1, -1};
+    if (options->hold && pipe2(go, O_CLOEXEC) < 0)
+        return -errno;
+    int rc = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ? -errno : 0;
+    if (rc == 0) {
+        prctl(PR_SET_CHILD_SUBREAPER, 1); /* see spawn.h: should the guard die */
+        pid_t tool = getpid(), pid = fork();
+        if (pid == 0) {
+            close(pair[0]);
+            if (go[1] >= 0)
+                close(go[1]); /* else a held command would not see the tool's end */
+            dz_guard_run(&(dz_guard_task){options, env, tool, pair[1], go[0]});
+        }
+        rc = pid < 0 ? -errno : 0;
+        close(pair[1]);
+        if (pid < 0)
+            close(pair[0]);
+        else
+            *t = (dz_target){.guard = pid, .socket = pair[0], .go = go[1]};
+    }
+    if (rc < 0 && go[1] >= 0)
+        close(go[1]);
+    if (go[0] >= 0)
+        close(go[0]);
+    return rc;
 }
 
 int dz_target_start(dz_target *target, const dz_target_options *options)
 {
-    memset(target, 0, sizeof *target);
-    int failed[2] = {-1, -1}, go[2] = {-1, -1}, rc = 0;
+    *target = (dz_target){0};
     char **env = merge_environment(options->env);
     if (!env)
         return -ENOMEM;
-    if (pipe2(failed, O_CLOEXEC) < 0 || (options->hold && pipe2(go, O_CLOEXEC) < 0)) {
-        rc = -errno;
-        goto done;
-    }
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-    pid_t parent = getpid(), pid = fork();
-    if (pid == 0)
-        child(options, env, go[0], failed[1], parent);
-    if (pid < 0) {
-        rc = -errno;
-        goto done;
-    }
-    setpgid(pid, pid); /* in both, so that it holds whoever runs first */
-    target->pid = pid;
-    start_keeper(target);
-    close(failed[1]);
-    failed[1] = -1;
-    if (options->hold) {
-        hold_fd = go[1];
-        error_fd = failed[0];
-        go[1] = -1;
-    } else {
-        rc = exec_result(target, failed[0]);
-    }
-    failed[0] = -1;
-done:
-    for (int i = 0; i < 2; i++) {
-        if (failed[i] >= 0)
-            close(failed[i]);
-        if (go[i] >= 0)
-            close(go[i]);
-    }
+    int rc = fork_guard(target, options, env);
     free(env);
-    return rc;
-}
-
-int dz_target_release(dz_target *target)
-{
-    ssize_t n = write(hold_fd, "g", 1);
-    close(hold_fd);
-    hold_fd = -1;
-    int fd = error_fd;
-    error_fd = -1;
-    if (n == 1)
-        return exec_result(target, fd);
-    close(fd);
-    return -EPIPE;
+    return rc < 0 ? rc : await(target, options->hold ? DZ_GUARD_FORKED : DZ_GUARD_EXECUTED);
 }
 
 int dz_target_start_shell(dz_target *target, const char *text, const dz_target_options *options)
@@ -207,93 +205,57 @@ int dz_target_start_shell(dz_target *target, const char *text, const dz_target_o
     return dz_target_start(target, &o);
 }
 
+int dz_target_release(dz_target *target)
+{
+    ssize_t n = write(target->go, "g", 1);
+    close(target->go);
+    target->go = -1;
+    return n == 1 ? await(target, DZ_GUARD_EXECUTED) : -EPIPE;
+}
+
 bool dz_target_poll(dz_target *target)
 {
-    if (target->exited || target->pid == 0)
-        return target->exited;
-    int status;
-    pid_t pid = waitpid(target->pid, &status, WNOHANG);
-    if (pid == target->pid || (pid < 0 && errno == ECHILD)) {
-        target->status = pid > 0 ? status : 0;
-        target->exited = true;
-    }
-    if (target->exited && kill(-target->pid, 0) < 0)
-        end_keeper(target); /* nobody is left to keep */
+    while (target->guard > 0 && !target->exited && hear(target, 0))
+        continue;
     return target->exited;
 }
 
 bool dz_target_wait(dz_target *target, unsigned ms)
 {
-    if (dz_target_poll(target))
-        return true;
-    int fd = (int)syscall(SYS_pidfd_open, target->pid, 0);
     uint64_t deadline = dz_now() + ms * DZ_MS;
-    while (!dz_target_poll(target)) {
-        uint64_t now = dz_now();
-        if (now >= deadline)
-            break;
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        uint64_t left = (deadline - now + DZ_MS - 1) / DZ_MS;
-        poll(&p, fd >= 0, (int)(fd >= 0 || left < 10 ? left : 10));
-    }
-    if (fd >= 0)
-        close(fd);
-    return target->exited;
-}
-
-static void signal_all(const dz_target *target, const dz_tree *tree, int signal)
-{
-    kill(-target->pid, signal); /* the group outlives its leader */
-    for (size_t i = 0; i < tree->count; i++)
-        if (!tree->procs[i].gone && tree->procs[i].pid != getpid())
-            kill(tree->procs[i].pid, signal);
-}
-
-static bool group_alive(const dz_target *target, dz_tree *tree)
-{
-    while (waitpid(-target->pid, NULL, WNOHANG) > 0) /* orphans that came to us */
+    while (target->guard > 0 && !target->exited && hear(target, deadline))
         continue;
-    dz_tree_refresh(tree);
-    bool alive = kill(-target->pid, 0) == 0;
-    for (size_t i = 0; i < tree->count && !alive; i++)
-        alive = !tree->procs[i].gone;
-    return alive;
+    return target->exited;
 }
 
 void dz_target_stop(dz_target *target, int signal, unsigned grace_ms)
 {
-    if (target->pid == 0)
+    if (target->guard == 0)
         return;
-    dz_tree tree;
-    dz_tree_init(&tree, target->pid);
-    dz_tree_refresh(&tree); /* before the signal: children of a dead parent are found no more */
-    signal_all(target, &tree, signal);
-    uint64_t deadline = dz_now() + grace_ms * DZ_MS;
-    bool killed = false;
-    for (;;) {
-        bool ended = dz_target_wait(target, 10);
-        if (ended && !group_alive(target, &tree))
-            break;
-        if (ended)
-            usleep(2000); /* the leader is gone, others are on their way */
-        if (killed && dz_now() > deadline + 2 * DZ_SEC)
-            break; /* in uninterruptible sleep: nothing can be done */
-        if (dz_now() > deadline) {
-            signal_all(target, &tree, SIGKILL);
-            killed = true;
-        }
+    uint64_t deadline = dz_now() + grace_ms * DZ_MS + GUARD_PATIENCE;
+    dz_guard_order order = {signal, grace_ms};
+    (void)send(target->socket, &order, sizeof order, MSG_NOSIGNAL);
+    if (target->go >= 0) {
+        close(target->go); /* it never ran, and ends by itself */
+        target->go = -1;
     }
-    dz_tree_close(&tree);
-    end_keeper(target);
+    while (hear(target, deadline))
+        continue;
+    release_guard(target);
+    if (target->event != DZ_GUARD_EMPTIED && target->pid > 0)
+        end_orphans(target);
 }
 
 void dz_target_describe(const dz_target *target, char *out, size_t cap)
 {
-    if (!target->exited)
-        snprintf(out, cap, "still running");
-    else if (WIFSIGNALED(target->status))
-        snprintf(out, cap, "signal %d (%s)", WTERMSIG(target->status),
-                 strsignal(WTERMSIG(target->status)));
-    else
-        snprintf(out, cap, "exit status %d", WEXITSTATUS(target->status));
+    if (target->guard_lost)
+        snprintf(out, cap, "was lost: the process that guards it was killed");
+    else if (!target->exited)
+        snprintf(out, cap, "still runs");
+    else if (WIFSIGNALED(target->status)) {
+        const char *name = sigabbrev_np(WTERMSIG(target->status)); /* real-time ones have none */
+        snprintf(out, cap, "was killed by signal %d%s%s%s", WTERMSIG(target->status),
+                 name ? " (SIG" : "", name ? name : "", name ? ")" : "");
+    } else
+        snprintf(out, cap, "exited with status %d", WEXITSTATUS(target->status));
 }

@@ -276,7 +276,7 @@ class Doctor(unittest.TestCase):
 
     def test_an_early_exit_is_named(self):
         run = self.doctor(*LOAD, "--", NODE, "-e", "process.exit(7)", code=3)
-        self.assertIn("exit status 7", run.stderr)
+        self.assertIn("exited with status 7 before", run.stderr)
         run = self.doctor(*LOAD, "--listen-timeout", "500ms", "--", "sleep", "60", code=3)
         self.assertIn("did not listen", run.stderr)
         self.doctor("--", "/nonexistent", code=3)

@@ -544,19 +544,23 @@ class NothingIsLeft(Lab):
             return 0
 
     @staticmethod
-    def load_of(lab):
+    def parent_of(pid):
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return int(file.read().rpartition(")")[2].split()[1])
+
+    def load_of(self, lab):
+        """The load generator: a guard stands between it and the lab."""
         for entry in os.listdir("/proc"):
             if not entry.isdigit():
                 continue
             try:
-                with open(f"/proc/{entry}/stat", encoding="utf-8") as file:
-                    parent = int(file.read().rpartition(")")[2].split()[1])
                 with open(f"/proc/{entry}/cmdline", encoding="utf-8") as file:
                     command = file.read()
+                if ("fake_load.py\0load\0" in command and
+                        self.parent_of(self.parent_of(entry)) == lab):
+                    return int(entry)
             except OSError:
                 continue
-            if parent == lab and "fake_load.py\0load\0" in command:
-                return int(entry)
         return 0
 
     def check_gone(self, pids):
@@ -577,8 +581,7 @@ class NothingIsLeft(Lab):
 
     def test_when_the_guard_is_killed(self):
         lab, pids = self.start_long()
-        with open(f"/proc/{pids[1]}/stat", encoding="utf-8") as file:
-            guard = int(file.read().rpartition(")")[2].split()[1])
+        guard = self.parent_of(pids[1])
         self.assertNotEqual(guard, lab.pid)
         os.kill(guard, signal.SIGKILL)
         self.check_gone(pids)

@@ -170,7 +170,7 @@ class Started(LoadTest):
     def test_a_command_that_ends_at_once_is_one_clear_line(self):
         result = load("/x", "--", sys.executable, "-c", "raise SystemExit(7)")
         self.assertEqual(result.status, 3)
-        self.assertIn("ended before it listened: exit status 7; run it by hand to see why\n",
+        self.assertIn("exited with status 7 before it listened; run it by hand to see why\n",
                       result.err)
 
     def test_a_command_that_is_not_there(self):
