@@ -36,9 +36,6 @@ void load_plan_free(load_plan *plan);
 /* Finds the addresses of all origins. */
 int load_plan_resolve(load_plan *plan);
 
-/* Appends a whole file. 0, -errno, or DZ_E_NOMEM. */
-int load_read_file(const char *path, dz_buf *out);
-
 /* Puts host and port where the URL left them out: from the command after -- or $PORT. `text` is
  * the URL as given, for the message. */
 int load_url_complete(load_url *url, const load_cli *cli, const char *text);

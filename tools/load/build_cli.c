@@ -3,11 +3,11 @@
 
 #include "load/form.h"
 
+#include "common/file.h"
 #include "common/values.h"
 
 #include <donmaz/error.h>
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -30,21 +30,6 @@ static int read_fields(common_parts *parts, const load_cli *cli)
     return DZ_OPTIONS_OK;
 }
 
-int load_read_file(const char *path, dz_buf *out)
-{
-    FILE *in = fopen(path, "re");
-    if (!in)
-        return -errno;
-    char block[16384];
-    int rc = 0;
-    for (size_t n; rc == 0 && (n = fread(block, 1, sizeof block, in)) > 0;)
-        rc = dz_buf_append(out, dz_slice_make(block, n));
-    if (rc == 0 && ferror(in))
-        rc = errno ? -errno : -EIO;
-    fclose(in);
-    return rc;
-}
-
 static int read_body(common_parts *parts, const load_cli *cli)
 {
     char why[200] = "";
@@ -52,7 +37,7 @@ static int read_body(common_parts *parts, const load_cli *cli)
     if (cli->body) {
         rc = dz_buf_copy(&parts->body, dz_slice_of(cli->body));
     } else if (cli->input) {
-        rc = load_read_file(cli->input, &parts->body);
+        rc = dz_file_read(cli->input, &parts->body);
         if (rc < 0)
             return dz_usage(LOAD_TOOL, "-i: can't read '%s': %s", cli->input, dz_strerror(rc));
     } else if (cli->form) {
@@ -123,8 +108,6 @@ static int deal_connections(load_plan *plan, const load_cli *cli)
         if (group->connections == 0) {
             group->connections = cli->connections / open + (n < cli->connections % open);
             n++;
-        } else if (group->connections > 1000000) {
-            return dz_usage(LOAD_TOOL, "%zu connections are more than 1000000", group->connections);
         }
     }
     return DZ_OPTIONS_OK;

@@ -1,5 +1,7 @@
 #include "load/form.h"
 
+#include "common/file.h"
+
 #include "load/build.h"
 
 #include <donmaz/error.h>
@@ -88,7 +90,7 @@ static int add_file(form *f, const char *name, json_t *field)
         rc = append_quoted(f, shown);
     if (rc == 0)
         rc = append(f, "\r\nContent-Type: application/octet-stream\r\n\r\n");
-    if (rc == 0 && load_read_file(path, f->body) < 0)
+    if (rc == 0 && dz_file_read(path, f->body) < 0)
         return invalid(f, "can't read '%s'", path);
     return rc < 0 ? rc : append(f, "\r\n");
 }

@@ -11,7 +11,7 @@
 
 /* Rows of a CSV file, shared by all threads; each request takes the next one, round and round. */
 typedef struct load_feed_rows {
-    char *text;         /* the file, cut up in place; owned */
+    dz_buf text;        /* the file, cut up in place */
     const char **names; /* columns; owned array */
     size_t columns;
     const char **cells; /* rows x columns; owned array */

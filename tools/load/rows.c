@@ -1,11 +1,13 @@
 /* A CSV file (RFC 4180) as data for templates. */
 #include "load/message.h"
 
+#include "common/file.h"
+
 #include <donmaz/error.h>
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct reader {
     char *at, *end; /* the file's bytes; fields are unquoted in place */
@@ -106,51 +108,22 @@ static int read_rows(reader *r, load_feed_rows *rows, char *why, size_t why_size
     return rc;
 }
 
-static char *read_all(FILE *in, size_t *len)
-{
-    char *text = NULL;
-    size_t cap = 0;
-    *len = 0;
-    for (;;) {
-        if (*len + 1 >= cap) {
-            cap = cap ? cap * 2 : 65536;
-            char *more = realloc(text, cap);
-            if (!more)
-                break;
-            text = more;
-        }
-        size_t n = fread(text + *len, 1, cap - *len - 1, in);
-        *len += n;
-        if (n == 0)
-            return text;
-    }
-    free(text);
-    return NULL;
-}
-
 int load_rows_read(load_feed_rows *rows, const char *file, char *why, size_t why_size)
 {
     *rows = (load_feed_rows){0};
-    FILE *in = fopen(file, "re");
-    if (!in) {
-        int error = errno;
-        snprintf(why, why_size, "%s", dz_strerror(-error));
-        return -error;
-    }
-    size_t len;
-    errno = 0;
-    rows->text = read_all(in, &len);
-    int error = ferror(in) ? errno : 0;
-    fclose(in);
-    int rc = error ? -error : rows->text ? 0 : DZ_E_NOMEM;
-    reader r = {.at = rows->text, .end = rows->text ? rows->text + len : NULL, .line = 1};
-    if (rc == 0 && r.at && memchr(rows->text, '\0', len)) {
+    int rc = dz_file_read(file, &rows->text);
+    if (rc == 0)
+        rc = dz_buf_reserve(&rows->text, rows->text.len + 1);
+    reader r = {.at = rows->text.data, .line = 1};
+    if (rc < 0) {
+        snprintf(why, why_size, "%s", dz_strerror(rc));
+    } else if (memchr(r.at, '\0', rows->text.len)) {
         snprintf(why, why_size, "it has a NUL byte: not a CSV file");
         rc = DZ_E_FORMAT;
-    } else if (rc == 0 && r.at)
+    } else {
+        r.end = r.at + rows->text.len;
         rc = read_rows(&r, rows, why, why_size);
-    else
-        snprintf(why, why_size, "%s", dz_strerror(rc));
+    }
     rows->names = r.cells;
     rows->cells = r.cells ? r.cells + rows->columns : NULL;
     if (rc < 0)
@@ -160,7 +133,7 @@ int load_rows_read(load_feed_rows *rows, const char *file, char *why, size_t why
 
 void load_rows_free(load_feed_rows *rows)
 {
-    free(rows->text);
+    dz_buf_release(&rows->text);
     free(rows->names); /* cells lie in the same array */
     *rows = (load_feed_rows){0};
 }

@@ -1,6 +1,8 @@
 /* The endpoints of a scenario. */
 #include "load/scenario_reader.h"
 
+#include "common/file.h"
+
 #include "load/build.h"
 
 #include <donmaz/error.h>
@@ -83,7 +85,7 @@ static int get_body(const scenario_reader *r, const scenario_endpoint *e, dz_buf
         return scenario_wrong(r, "body_file", e->body_file, "there is a body already");
     if (e->body)
         rc = dz_buf_copy(body, dz_slice_of(e->body));
-    else if (e->body_file && (rc = load_read_file(e->body_file, body)) < 0)
+    else if (e->body_file && (rc = dz_file_read(e->body_file, body)) < 0)
         return scenario_wrong(r, "body_file", e->body_file, dz_strerror(rc));
     spec->has_body = e->body || e->body_file;
     spec->body = dz_buf_slice(body);

@@ -15,15 +15,19 @@ static bool take_prefix(dz_slice *text, dz_slice prefix)
     return true;
 }
 
-/* Cuts "@N" off the end. */
-static void take_connections(dz_slice *text, uint64_t *out)
+/* Cuts "@N" off the end. False: N is a number, but none of connections. */
+static bool take_connections(dz_slice *text, uint64_t *out)
 {
     const char *at = text->len > 0 ? memrchr(text->ptr, '@', text->len) : NULL;
-    if (!at)
-        return;
-    size_t before = (size_t)(at - text->ptr);
-    if (dz_read_count(dz_slice_make(at + 1, text->len - before - 1), out) == 0)
-        text->len = before;
+    size_t before = at ? (size_t)(at - text->ptr) : text->len;
+    dz_slice number = at ? dz_slice_make(at + 1, text->len - before - 1) : (dz_slice){0};
+    for (size_t i = 0; i < number.len; i++)
+        if (number.ptr[i] < '0' || number.ptr[i] > '9')
+            return true; /* part of the path */
+    if (number.len == 0)
+        return true;
+    text->len = before;
+    return dz_read_count(number, out) == 0 && *out > 0 && *out <= 1000000;
 }
 
 static bool is_port(dz_slice text)
@@ -77,7 +81,10 @@ int load_url_parse(const char *string, load_url *out, const char **why)
 {
     *out = (load_url){0};
     dz_slice text = dz_slice_of(string);
-    take_connections(&text, &out->connections);
+    if (!take_connections(&text, &out->connections)) {
+        *why = "after @ there must be 1 to 1000000 connections";
+        return DZ_E_INVALID;
+    }
     out->tls = take_prefix(&text, DZ_LIT("https://"));
     bool schemed = out->tls || take_prefix(&text, DZ_LIT("http://"));
     size_t end = 0;

@@ -96,8 +96,8 @@ int dz_run_await_port(dz_run *run)
         if (dz_run_target_gone(run)) {
             dz_target_describe(&run->target, how, sizeof how);
             run->early_exit = true;
-            return dz_run_fail(run, DZ_EXIT_TARGET,
-                               "the command ended (%s) before it listened on a port", how);
+            return dz_run_fail(run, DZ_EXIT_TARGET, "the command %s before it listened on a port",
+                               how);
         }
         if (run->ticks % 2 == 0 && dz_run_find_port(run) && suits(run, &unix_since)) {
             run->listened = dz_now();

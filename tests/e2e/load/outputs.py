@@ -284,6 +284,9 @@ class Arguments(LoadTest):
                            (["http://[::1/"], "an IPv6 address needs its closing ']'"),
                            (["http://u:p@h/"], "a user name in the URL is not sent"),
                            (["http:///x"], "no host"),
+                           (["http://h/@0"], "after @ there must be 1 to 1000000 connections"),
+                           (["http://h/@5000000"], "after @ there must be 1 to 1000000"),
+                           (["http://h/@99999999999999999999"], "after @ there must be 1 to"),
                            (["http://h/a b"], "blanks must be written as %20"),
                            (["-a", "1", "http://h/1", "http://h/2"], "1 requests can't be shared"),
                            (["-c", "1", "http://h/1", "http://h/2"], "-c 1 is too few for 2 URLs"),
@@ -296,6 +299,15 @@ class Arguments(LoadTest):
             self.assertEqual(result.status, 2, f"{args}: {result.err}")
             self.assertIn(says, result.err)
             self.assertRegex(result.err.splitlines()[-1], r"^donmaz load: ")
+
+    def test_a_file_that_would_fill_the_memory_is_refused_before_the_run(self):
+        path = os.path.join(self.folder(), "huge")
+        with open(path, "wb") as file:
+            file.truncate((1 << 30) + 1)
+        for option in ("-i", "--data"):
+            result = load(option, path, "http://127.0.0.1:1/")
+            self.assertEqual(result.status, 2)
+            self.assertIn("larger than the configured limit", result.err)
 
     def test_more_connections_than_open_files_is_refused(self):
         done = subprocess.run(["sh", "-c", 'ulimit -n 60 && exec "$@"', "sh",
