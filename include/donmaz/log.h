@@ -105,68 +105,91 @@ typedef struct dz_field {
     } value;
 } dz_field;
 
+/* For the functions below, which fill in the value. C++ reads this header too. */
+static inline dz_field dz_field_make(const char *name, dz_field_kind kind)
+{
+    dz_field field = {name, kind, {{NULL, 0}}};
+    return field;
+}
+
 /* A NUL-terminated text; NULL becomes null. Bytes that are not UTF-8 become U+FFFD. */
 static inline dz_field dz_field_str(const char *name, const char *text)
 {
-    return (dz_field){.name = name,
-                      .kind = text ? DZ_FIELD_TEXT : DZ_FIELD_NULL,
-                      .value.text = dz_slice_of(text)};
+    dz_field field = dz_field_make(name, text ? DZ_FIELD_TEXT : DZ_FIELD_NULL);
+    field.value.text = dz_slice_of(text);
+    return field;
 }
 
 static inline dz_field dz_field_slice(const char *name, dz_slice text)
 {
-    return (dz_field){.name = name, .kind = DZ_FIELD_TEXT, .value.text = text};
+    dz_field field = dz_field_make(name, DZ_FIELD_TEXT);
+    field.value.text = text;
+    return field;
 }
 
 static inline dz_field dz_field_int(const char *name, int64_t number)
 {
-    return (dz_field){.name = name, .kind = DZ_FIELD_INT, .value.number = number};
+    dz_field field = dz_field_make(name, DZ_FIELD_INT);
+    field.value.number = number;
+    return field;
 }
 
 static inline dz_field dz_field_uint(const char *name, uint64_t number)
 {
-    return (dz_field){.name = name, .kind = DZ_FIELD_UINT, .value.unsigned_number = number};
+    dz_field field = dz_field_make(name, DZ_FIELD_UINT);
+    field.value.unsigned_number = number;
+    return field;
 }
 
 /* NaN and the infinities become null, as JSON has no such numbers. */
 static inline dz_field dz_field_double(const char *name, double number)
 {
-    return (dz_field){.name = name, .kind = DZ_FIELD_DOUBLE, .value.real = number};
+    dz_field field = dz_field_make(name, DZ_FIELD_DOUBLE);
+    field.value.real = number;
+    return field;
 }
 
 static inline dz_field dz_field_bool(const char *name, bool yes)
 {
-    return (dz_field){.name = name, .kind = DZ_FIELD_BOOL, .value.number = yes};
+    dz_field field = dz_field_make(name, DZ_FIELD_BOOL);
+    field.value.number = yes;
+    return field;
 }
 
 /* Nanoseconds, shown as milliseconds with a fraction. */
 static inline dz_field dz_field_ms(const char *name, uint64_t nanoseconds)
 {
-    return (dz_field){.name = name, .kind = DZ_FIELD_MS, .value.unsigned_number = nanoseconds};
+    dz_field field = dz_field_make(name, DZ_FIELD_MS);
+    field.value.unsigned_number = nanoseconds;
+    return field;
 }
 
 /* A DZ_E_* code or -errno as "err":{"type":name,"message":text,"code":number}. */
 static inline dz_field dz_field_error(int code)
 {
-    return (dz_field){.name = "err", .kind = DZ_FIELD_ERROR, .value.number = code};
+    dz_field field = dz_field_make("err", DZ_FIELD_ERROR);
+    field.value.number = code;
+    return field;
 }
 
 /* Valid JSON without a newline, put in as it is (not searched by the redaction list); dropped
  * when it does not fit the line. */
 static inline dz_field dz_field_json(const char *name, dz_slice json)
 {
-    return (dz_field){.name = name, .kind = DZ_FIELD_JSON, .value.text = json};
+    dz_field field = dz_field_make(name, DZ_FIELD_JSON);
+    field.value.text = json;
+    return field;
 }
 
 /* Fields up to the matching dz_field_end go into an object of that name. Groups nest 8 deep. */
 static inline dz_field dz_field_group(const char *name)
 {
-    return (dz_field){.name = name, .kind = DZ_FIELD_GROUP};
+    return dz_field_make(name, DZ_FIELD_GROUP);
 }
 
 static inline dz_field dz_field_end(void)
 {
-    return (dz_field){.kind = DZ_FIELD_END};
+    return dz_field_make(NULL, DZ_FIELD_END);
 }
 
 /* --- logging -------------------------------------------------------------------------------- */
