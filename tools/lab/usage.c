@@ -49,7 +49,7 @@ static const char *find_missing(const dz_lab_stack *stack, const dz_proctree *se
     return NULL;
 }
 
-int dz_lab_usage_find(const dz_lab_stack *stack, const dz_lab_target *target, dz_proctree *server,
+int dz_lab_usage_find(const dz_lab_stack *stack, const dz_target *target, dz_proctree *server,
                       dz_proctree *services, const char **missing)
 {
     *services = (dz_proctree){0};
@@ -93,7 +93,7 @@ void dz_lab_usage_close(dz_lab_usage *u)
 }
 
 /* Searching for new processes is dear: only at both ends, so that it disturbs nothing. */
-static bool search(dz_lab_usage *u, const dz_lab_target *target)
+static bool search(dz_lab_usage *u, const dz_target *target)
 {
     dz_proctree_free(&u->server);
     dz_proctree_free(&u->services);
@@ -110,7 +110,7 @@ static void note_point(dz_lab_usage *u, uint64_t now)
     json_array_append_new(u->rss, json_integer((json_int_t)u->server.rss_kb));
 }
 
-void dz_lab_usage_sample(dz_lab_usage *u, const dz_lab_target *target)
+void dz_lab_usage_sample(dz_lab_usage *u, const dz_target *target)
 {
     uint64_t now = dz_now();
     bool first = u->first_at == 0, last = now >= u->end;

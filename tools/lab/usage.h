@@ -7,10 +7,10 @@
 #define DZ_LAB_USAGE_H
 
 #include "experiment.h"
-#include "guard.h"
 #include "machine.h"
 
 #include "target/proctree.h"
+#include "target/spawn.h"
 
 #include <jansson.h>
 
@@ -28,7 +28,7 @@ typedef struct dz_lab_usage {
 
 /* Splits what the target started into the server and the stack's services. 0 or a negative error;
  * DZ_E_NOT_FOUND: no process is called *missing. Both trees are to be freed. */
-int dz_lab_usage_find(const dz_lab_stack *stack, const dz_lab_target *target, dz_proctree *server,
+int dz_lab_usage_find(const dz_lab_stack *stack, const dz_target *target, dz_proctree *server,
                       dz_proctree *services, const char **missing);
 
 void dz_lab_usage_open(dz_lab_usage *usage, const dz_lab_stack *stack, uint64_t begin,
@@ -36,7 +36,7 @@ void dz_lab_usage_open(dz_lab_usage *usage, const dz_lab_stack *stack, uint64_t 
 void dz_lab_usage_close(dz_lab_usage *usage);
 
 /* Looks at the processes; to be called between `begin` and some time after `end`. */
-void dz_lab_usage_sample(dz_lab_usage *usage, const dz_lab_target *target);
+void dz_lab_usage_sample(dz_lab_usage *usage, const dz_target *target);
 
 /* Adds CPU, memory and their series to a phase's result. `asked` is how long the load lasted, in
  * nanoseconds; client_cpu_percent is there already, if it is known. */

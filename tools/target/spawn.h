@@ -46,8 +46,8 @@ typedef struct dz_target {
     unsigned killed;           /* processes that outlived the grace and had to be killed */
     uint64_t printed;          /* DZ_TARGET_KEPT: bytes of stdout and stderr in all */
     char tail[DZ_TARGET_TAIL]; /* DZ_TARGET_KEPT: the end of them */
+    pid_t guard;               /* all that the command starts hangs below it; 0: none, or stopped */
     /* Private: */
-    pid_t guard;    /* 0: none, or stopped */
     int socket;     /* to the guard */
     int go;         /* releases a held command; -1: not held */
     unsigned event; /* how far the guard has come, a dz_guard_event */

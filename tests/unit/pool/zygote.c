@@ -42,8 +42,9 @@ static int task_endless(dz_task *task, dz_buf *in, dz_buf *out)
     (void)task, (void)in, (void)out;
     atomic_store(&shared->pid, getpid());
     atomic_fetch_add(&shared->running, 1);
-    for (volatile unsigned n = 0;; n = n + 1)
+    for (volatile unsigned n = 0; atomic_load(&shared->running) > 0; n = n + 1)
         ;
+    return 0;
 }
 
 static int task_signal(dz_task *task, dz_buf *in, dz_buf *out)
