@@ -66,7 +66,7 @@ struct dz_redis_call {
     size_t count;
     size_t key; /* which of args says where it goes; 0: any node */
     bool is_get, is_read;
-    bool looked; /* into the cache, in vain unless it is answered */
+    bool looked;          /* into the cache, in vain unless it is answered */
     bool writes_anything; /* not only the keys below: the whole cache is dropped */
     const dz_slice *keys; /* that the command writes; dropped from the cache */
     size_t key_count;
