@@ -1,6 +1,8 @@
 /* donmaz: one command, several instruments. Each lives in a folder of its own. */
 #include "tools.h"
 
+#include "common/printable.h"
+
 #include <donmaz/slice.h>
 
 #include <stdio.h>
@@ -45,6 +47,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < COMMANDS; i++)
         if (dz_slice_equal(name, dz_slice_of(commands[i].name)))
             return commands[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "donmaz: no command '%s'; 'donmaz --help' lists them\n", argv[1]);
+    dz_print_clean(stderr, "donmaz: no command '%s'; 'donmaz --help' lists them\n", argv[1]);
     return DZ_EXIT_USAGE;
 }

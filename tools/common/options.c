@@ -1,5 +1,6 @@
 #include "common/options.h"
 
+#include "common/printable.h"
 #include "common/values.h"
 #include "tools.h"
 
@@ -30,10 +31,13 @@ int dz_fail(int code, const char *tool, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fprintf(stderr, "%s: ", tool);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    char *text = NULL;
+    int len = vasprintf(&text, format, args);
     va_end(args);
+    if (len < 0)
+        text = NULL;
+    dz_print_clean(stderr, "%s: %s\n", tool, text ? text : "out of memory");
+    free(text);
     return code;
 }
 

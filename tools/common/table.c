@@ -1,5 +1,7 @@
 #include "common/table.h"
 
+#include "common/printable.h"
+
 #include <donmaz/error.h>
 
 #include <stdarg.h>
@@ -67,7 +69,7 @@ void dz_table_head(dz_table *table, const char *text, dz_align align)
     if (!table || table->heads >= table->columns)
         return;
     table->align[table->heads] = align;
-    table->head[table->heads] = strdup(text);
+    table->head[table->heads] = dz_text_clean(strdup(text));
     if (!table->head[table->heads])
         table->failed = true;
     widen(table, table->heads++, text);
@@ -101,6 +103,7 @@ void dz_table_cell(dz_table *table, const char *format, ...)
         table->failed = true;
         return;
     }
+    dz_text_clean(text);
     widen(table, table->count % table->columns, text);
     table->cells[table->count++] = (cell){.text = text};
 }

@@ -1,6 +1,7 @@
 /* The verdict for people. */
 #include "doctor.h"
 
+#include "common/printable.h"
 #include "common/table.h"
 #include "common/terminal.h"
 
@@ -20,7 +21,7 @@ static void wrapped(FILE *out, const char *first, const char *text)
         }
         if (!begins)
             putc(' ', out);
-        fwrite(text, 1, len, out);
+        dz_put_clean(out, text, len);
         column += len + !begins;
         text += len + (text[len] == ' ');
     }

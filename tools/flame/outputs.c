@@ -5,6 +5,7 @@
 
 #include "common/format.h"
 #include "common/options.h"
+#include "common/printable.h"
 #include "common/table.h"
 #include "report/page.h"
 #include "tools.h"
@@ -176,7 +177,7 @@ static bool to_stdout(const dz_flame_outputs *o)
 int dz_flame_write(const dz_profile *p, const dz_flame_report *r, const dz_flame_outputs *o)
 {
     for (size_t i = 0; i < r->note_count; i++)
-        fprintf(stderr, "%s: note: %s\n", tool, r->notes[i]);
+        dz_print_clean(stderr, "%s: note: %s\n", tool, r->notes[i]);
     if (dz_profile_total(p) == 0)
         return dz_fail(DZ_EXIT_FAILED, tool,
                        p->off_cpu ? "no thread was seen to wait: the program ended too soon, or "

@@ -1,5 +1,7 @@
 #include "check.h"
 
+#include "common/printable.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +20,7 @@ __attribute__((format(printf, 2, 3))) static int differs(const verdict *v, const
     vsnprintf(how, sizeof how, format, args);
     va_end(args);
     snprintf(v->why, v->size, "GET %s %s", v->path, how);
+    dz_text_clean(v->why);
     return -1;
 }
 

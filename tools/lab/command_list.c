@@ -4,6 +4,7 @@
 #include "stack.h"
 
 #include "common/options.h"
+#include "common/printable.h"
 #include "common/terminal.h"
 #include "tools.h"
 
@@ -34,13 +35,16 @@ static int list_file(const char *path)
     if (slash)
         *slash = '\0';
     bool colour = dz_wants_colour(stdout);
-    printf("%s%s%s  %s\n", colour ? dz_style_code(DZ_STYLE_BOLD) : "", path,
-           colour ? dz_style_code(DZ_STYLE_NONE) : "", x->title);
+    fputs(colour ? dz_style_code(DZ_STYLE_BOLD) : "", stdout);
+    dz_put_clean(stdout, path, strlen(path));
+    fputs(colour ? dz_style_code(DZ_STYLE_NONE) : "", stdout);
+    dz_print_clean(stdout, "  %s\n", x->title);
     for (unsigned i = 0; i < x->stacks_count; i++) {
         char why[DZ_LAB_WHY];
         bool missing = dz_lab_stack_missing(&bench, &x->stacks[i], why) != 0;
-        printf("    %s%s%s%s\n", x->stacks[i].name, missing ? "  (would be skipped: " : "",
-               missing ? why : "", missing ? ")" : "");
+        dz_print_clean(stdout, "    %s%s%s%s\n", x->stacks[i].name,
+                       missing ? "  (would be skipped: " : "", missing ? why : "",
+                       missing ? ")" : "");
     }
     dz_lab_experiment_free(x);
     return DZ_EXIT_OK;

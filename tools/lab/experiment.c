@@ -5,6 +5,7 @@
 #include "common/yaml.h"
 #include "metric.h"
 
+#include "common/printable.h"
 #include "common/values.h"
 
 #include <donmaz/error.h>
@@ -33,11 +34,15 @@ __attribute__((format(printf, 4, 5))) static void fail(reader *r, const char *ke
     r->failed = true;
     va_list args;
     va_start(args, format);
-    fprintf(stderr, "donmaz lab: %s:%u: ", r->path,
-            dz_yaml_line(r->text, 1, dz_slice_of(key), value));
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    char *text = NULL;
+    int len = vasprintf(&text, format, args);
     va_end(args);
+    if (len < 0)
+        text = NULL;
+    dz_print_clean(stderr, "donmaz lab: %s:%u: %s\n", r->path,
+                   dz_yaml_line(r->text, 1, dz_slice_of(key), value),
+                   text ? text : "out of memory");
+    free(text);
 }
 
 static unsigned count_of(reader *r, const char *key, const char *text, unsigned none, unsigned max)
@@ -301,7 +306,7 @@ dz_lab_experiment *dz_lab_experiment_load(const char *path)
         return NULL;
     }
     if (dz_yaml_load(path, r.text, &dz_lab_schema, &data, message, sizeof message) < 0) {
-        fprintf(stderr, "donmaz lab: %s\n", message);
+        dz_print_clean(stderr, "donmaz lab: %s\n", message);
         free(r.text.data);
         return NULL;
     }

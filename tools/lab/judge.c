@@ -3,6 +3,8 @@
 #include "metric.h"
 #include "view.h"
 
+#include "common/printable.h"
+
 #include <fnmatch.h>
 #include <math.h>
 #include <stdbool.h>
@@ -85,11 +87,11 @@ unsigned dz_lab_judge(const dz_lab_experiment *x, json_t *document, FILE *out)
     for (unsigned i = 0; i < x->expect_count; i++) {
         verdict v = judge_one(x, &x->expect[i], document);
         broken += !v.holds;
-        fprintf(out, "  %s  %s\n",
-                v.holds      ? "holds      "
-                : v.measured ? "FAILS      "
-                             : "not tested ",
-                v.text);
+        dz_print_clean(out, "  %s  %s\n",
+                       v.holds      ? "holds      "
+                       : v.measured ? "FAILS      "
+                                    : "not tested ",
+                       v.text);
         json_array_append_new(list, json_pack("{s:s, s:b, s:b}", "text", v.text, "holds", v.holds,
                                               "measured", v.measured));
     }

@@ -4,6 +4,7 @@
 #include <donmaz/error.h>
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -79,26 +80,55 @@ static dz_slice field(dz_slice head, const char *name)
     return (dz_slice){0};
 }
 
-/* Joins the chunks in place (RFC 9112 7.1); false until the last one is there. */
-static bool join_chunks(char *body, size_t len, dz_slice *joined)
+/* A chunk's size and what may stand behind it on its line (RFC 9112 7.1). False: no such line. */
+static bool read_chunk_size(const char *line, const char *end, size_t *size)
 {
-    size_t in = 0, out = 0;
-    for (;;) {
-        const char *end = memmem(body + in, len - in, "\r\n", 2);
-        if (!end)
+    const char *at = line;
+    for (*size = 0; at < end && isxdigit((unsigned char)*at); at++) {
+        unsigned digit = *at <= '9' ? (unsigned)(*at - '0') : ((unsigned)*at | 0x20U) - 'a' + 10U;
+        if (*size > LARGEST)
             return false;
-        size_t size = strtoul(body + in, NULL, 16);
-        in = (size_t)(end - body) + 2;
-        if (size == 0) {
-            *joined = dz_slice_make(body, out);
-            return true;
-        }
-        if (size > len - in || len - in - size < 2)
-            return false;
-        memmove(body + out, body + in, size);
-        out += size;
-        in += size + 2;
+        *size = *size * 16 + digit;
     }
+    return at > line && (at == end || *at == ';' || *at == ' ' || *at == '\t');
+}
+
+/* Finds the chunk at *in, moves *in behind it. 1, 0 when more must come, DZ_E_PROTOCOL. */
+static int next_chunk(const char *body, size_t len, size_t *in, dz_slice *chunk)
+{
+    size_t size;
+    const char *line = body + *in, *end = memmem(line, len - *in, "\r\n", 2);
+    if (!end)
+        return 0;
+    if (!read_chunk_size(line, end, &size))
+        return DZ_E_PROTOCOL;
+    size_t at = (size_t)(end - body) + 2;
+    *chunk = dz_slice_make(body + at, size);
+    if (size == 0) { /* the last: trailer fields, then an empty line; its CRLF may be this one's */
+        const char *last = memmem(end, len - (size_t)(end - body), "\r\n\r\n", 4);
+        return last != NULL;
+    }
+    if (size > len - at || len - at - size < 2)
+        return 0;
+    *in = at + size + 2;
+    return memcmp(body + *in - 2, "\r\n", 2) == 0 ? 1 : DZ_E_PROTOCOL;
+}
+
+/* Joins the chunks in place, once all are there: before, nothing is moved, since this is asked
+ * again with each piece that comes. Returns as next_chunk does. */
+static int join_chunks(char *body, size_t len, dz_slice *joined)
+{
+    dz_slice chunk;
+    size_t in = 0, out = 0;
+    int rc;
+    while ((rc = next_chunk(body, len, &in, &chunk)) == 1 && chunk.len > 0) {
+    }
+    if (rc != 1)
+        return rc;
+    for (in = 0; next_chunk(body, len, &in, &chunk) == 1 && chunk.len > 0; out += chunk.len)
+        memmove(body + out, chunk.ptr, chunk.len);
+    *joined = dz_slice_make(body, out);
+    return 1;
 }
 
 /* 1: *answer is filled in; 0: more must come; negative: not HTTP. */
@@ -124,10 +154,8 @@ static int parse(char *data, size_t len, bool closed, dz_lab_answer *answer)
         return 1;
     }
     if (field(head, "Transfer-Encoding").len > 0) {
-        /* Joining is only done once all of it is there: it moves bytes. */
-        if (!closed && !memmem(body, have, "0\r\n\r\n", 5))
-            return 0;
-        return join_chunks(body, have, &answer->body) ? 1 : closed ? DZ_E_CLOSED : 0;
+        int rc = join_chunks(body, have, &answer->body);
+        return rc == 0 && closed ? DZ_E_CLOSED : rc;
     }
     answer->body = dz_slice_make(body, have);
     return closed ? 1 : 0;

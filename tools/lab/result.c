@@ -4,6 +4,8 @@
 #include "machine.h"
 #include "metric.h"
 
+#include "common/printable.h"
+
 #include <donmaz/error.h>
 
 #include <errno.h>
@@ -294,7 +296,7 @@ json_t *dz_lab_result_load(const char *path)
     json_error_t error;
     json_t *document = json_load_file(path, 0, &error);
     if (!document) {
-        fprintf(stderr, "donmaz lab: can't read %s: %s\n", path, error.text);
+        dz_print_clean(stderr, "donmaz lab: can't read %s: %s\n", path, error.text);
         return NULL;
     }
     if (!json_is_string(json_object_get(document, "experiment")) ||

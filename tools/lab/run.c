@@ -10,6 +10,7 @@
 #include "result.h"
 #include "usage.h"
 
+#include "common/printable.h"
 #include "common/terminal.h"
 
 #include <base/clock.h>
@@ -71,14 +72,15 @@ static void end_progress(void)
 static void note(const char *stack, const char *what, const char *why)
 {
     end_progress();
-    fprintf(stderr, "donmaz lab: %s: %s%s%s\n", stack, what, why ? ": " : "", why ? why : "");
+    dz_print_clean(stderr, "donmaz lab: %s: %s%s%s\n", stack, what, why ? ": " : "",
+                   why ? why : "");
 }
 
 static void warn(session *s, const char *text)
 {
     json_t *warnings = json_object_get(s->document, "warnings");
     end_progress();
-    fprintf(stderr, "donmaz lab: warning: %s\n", text);
+    dz_print_clean(stderr, "donmaz lab: warning: %s\n", text);
     json_array_append_new(warnings, json_string(text));
 }
 

@@ -5,6 +5,8 @@
 #include "interrupt.h"
 #include "probe.h"
 
+#include "common/printable.h"
+
 #include <base/clock.h>
 #include <donmaz/error.h>
 
@@ -25,6 +27,7 @@ __attribute__((format(printf, 2, 3))) static int fail(char *why, const char *for
     va_list args;
     va_start(args, format);
     vsnprintf(why, DZ_LAB_WHY, format, args);
+    dz_text_clean(why);
     va_end(args);
     return -1;
 }
@@ -183,6 +186,7 @@ void dz_lab_stack_obituary(const dz_target *target, char *why, size_t size)
     snprintf(why, size, "it %s; %s%s", how,
              line[0] ? "it said last: " : "it said nothing: run its command by hand to see why",
              line);
+    dz_text_clean(why);
 }
 
 static int make_ready(const dz_lab_bench *bench, const dz_lab_stack *stack, dz_lab_running *running,

@@ -2,6 +2,7 @@
 
 #include "metric.h"
 
+#include "common/printable.h"
 #include "common/table.h"
 #include "common/terminal.h"
 
@@ -119,16 +120,21 @@ static size_t width_of(json_t *document, const group *g)
     return width;
 }
 
+static void print_shared(const group *g, FILE *out, bool markdown)
+{
+    bool colour = dz_wants_colour(out);
+    fputs(colour ? dz_style_code(DZ_STYLE_BOLD) : "", out);
+    dz_put_clean(out, text_of(g->stacks[0], "name"), g->shared - 1);
+    fprintf(out, "%s\n%s", colour ? dz_style_code(DZ_STYLE_NONE) : "", markdown ? "\n" : "");
+}
+
 static int print_group(json_t *document, const group *g, FILE *out, bool markdown)
 {
     size_t i;
     json_t *row;
     dz_table *table = dz_table_new(g->count + 1);
-    const char *name = text_of(g->stacks[0], "name");
     if (g->shared)
-        fprintf(out, "%s%.*s%s\n%s", dz_wants_colour(out) ? dz_style_code(DZ_STYLE_BOLD) : "",
-                (int)(g->shared - 1), name,
-                dz_wants_colour(out) ? dz_style_code(DZ_STYLE_NONE) : "", markdown ? "\n" : "");
+        print_shared(g, out, markdown);
     dz_table_head(table, "", DZ_LEFT);
     for (size_t s = 0; s < g->count; s++)
         dz_table_head(table, text_of(g->stacks[s], "name") + g->shared, DZ_RIGHT);
@@ -218,13 +224,13 @@ static void print_remarks(json_t *document, FILE *out, const char *bullet)
     {
         const char *name = text_of(item, "name");
         if (text_of(item, "skipped"))
-            fprintf(out, "%sskipped: %s: %s\n", bullet, name, text_of(item, "skipped"));
+            dz_print_clean(out, "%sskipped: %s: %s\n", bullet, name, text_of(item, "skipped"));
         if (text_of(item, "failed"))
-            fprintf(out, "%sfailed: %s: %s\n", bullet, name, text_of(item, "failed"));
+            dz_print_clean(out, "%sfailed: %s: %s\n", bullet, name, text_of(item, "failed"));
     }
     size_t warnings = json_array_size(json_object_get(document, "warnings"));
     json_array_foreach(json_object_get(document, "warnings"), i, item) if (i < WARNINGS)
-        fprintf(out, "%swarning: %s\n", bullet, json_string_value(item));
+        dz_print_clean(out, "%swarning: %s\n", bullet, json_string_value(item));
     if (warnings > WARNINGS)
         fprintf(out, "%s%zu more warnings: see --json or --html\n", bullet, warnings - WARNINGS);
 }
@@ -233,15 +239,15 @@ static void print_machine(json_t *document, FILE *out)
 {
     json_t *machine = json_object_get(document, "machine");
     const char *cpu = text_of(machine, "cpu"), *os = text_of(machine, "os");
-    fprintf(out, "%s, %lld core%s, %s, donmaz %s\n", cpu ? cpu : "unknown CPU",
-            json_integer_value(json_object_get(machine, "usable_cores")),
-            json_integer_value(json_object_get(machine, "usable_cores")) == 1 ? "" : "s",
-            os ? os : "unknown system", text_of(machine, "donmaz"));
+    dz_print_clean(out, "%s, %lld core%s, %s, donmaz %s\n", cpu ? cpu : "unknown CPU",
+                   json_integer_value(json_object_get(machine, "usable_cores")),
+                   json_integer_value(json_object_get(machine, "usable_cores")) == 1 ? "" : "s",
+                   os ? os : "unknown system", text_of(machine, "donmaz"));
 }
 
 int dz_lab_print_tables(json_t *document, FILE *out, size_t width)
 {
-    fprintf(out, "%s\n", text_of(document, "title"));
+    dz_print_clean(out, "%s\n", text_of(document, "title"));
     print_machine(document, out);
     int rc = print_groups(document, out, width);
     if (rc == 0)
@@ -255,7 +261,7 @@ int dz_lab_print_markdown(json_t *document, FILE *out)
     group g = {0};
     size_t i;
     json_t *stack;
-    fprintf(out, "# %s\n\n", text_of(document, "title"));
+    dz_print_clean(out, "# %s\n\n", text_of(document, "title"));
     print_machine(document, out);
     fputc('\n', out);
     json_array_foreach(json_object_get(document, "stacks"), i,
@@ -272,7 +278,7 @@ int dz_lab_print_markdown(json_t *document, FILE *out)
     {
         const char *command = text_of(stack, "command");
         if (command)
-            fprintf(out, "- %s: `%s`\n", text_of(stack, "name"), command);
+            dz_print_clean(out, "- %s: `%s`\n", text_of(stack, "name"), command);
     }
     return rc < 0 ? rc : ferror(out) ? -EIO : 0;
 }

@@ -3,6 +3,7 @@
 
 #include "metric.h"
 
+#include "common/printable.h"
 #include "common/table.h"
 #include "common/terminal.h"
 
@@ -67,9 +68,10 @@ static int print_phase(json_t *document, json_t *phase, FILE *out, bool markdown
     int rc = table ? 0 : DZ_E_NOMEM;
     if (rc == 0 && rows > 0) {
         bool colour = !markdown && dz_wants_colour(out);
-        fprintf(out, "%s%sEach endpoint, %s%s\n%s", markdown ? "\n## " : "",
-                colour ? dz_style_code(DZ_STYLE_BOLD) : "", name,
-                colour ? dz_style_code(DZ_STYLE_NONE) : "", markdown ? "\n" : "");
+        fprintf(out, "%s%sEach endpoint, ", markdown ? "\n## " : "",
+                colour ? dz_style_code(DZ_STYLE_BOLD) : "");
+        dz_put_clean(out, name, strlen(name));
+        fprintf(out, "%s\n%s", colour ? dz_style_code(DZ_STYLE_NONE) : "", markdown ? "\n" : "");
         rc = markdown ? dz_table_print_markdown(table, out) : dz_table_print(table, out);
     }
     dz_table_free(table);

@@ -2,6 +2,7 @@
 #include "load/report.h"
 
 #include "common/format.h"
+#include "common/printable.h"
 #include "common/table.h"
 
 #include <donmaz/error.h>
@@ -15,16 +16,16 @@ const double load_percentiles[LOAD_PERCENTILES] = {0.001, 0.01, 0.1,  1,  2.5,  
 void load_print_plan(const load_plan *plan, const load_cli *cli, FILE *out)
 {
     if (cli->title)
-        fprintf(out, "%s\n", cli->title);
+        dz_print_clean(out, "%s\n", cli->title);
     if (plan->name)
-        fprintf(out, "Phase %s: ", plan->name);
+        dz_print_clean(out, "Phase %s: ", plan->name);
     if (plan->duration == UINT64_MAX)
         fprintf(out, "%s requests", dz_format_count(cli->amount).text);
     else
         fprintf(out, "%s", dz_format_duration(plan->duration).text);
     if (plan->warmup > 0)
         fprintf(out, " after %s of warm-up", dz_format_duration(plan->warmup).text);
-    fprintf(out, " @ %s", plan->endpoints[0].url);
+    dz_print_clean(out, " @ %s", plan->endpoints[0].url);
     if (plan->endpoint_count > 1)
         fprintf(out, " and %zu more", plan->endpoint_count - 1);
     fprintf(out, "\n%zu connection%s", plan->connections, plan->connections == 1 ? "" : "s");

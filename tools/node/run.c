@@ -3,6 +3,7 @@
 #include "admin.h"
 
 #include "common/options.h"
+#include "common/printable.h"
 #include "common/terminal.h"
 #include "target/procfs.h"
 #include "tools.h"
@@ -187,7 +188,7 @@ static int begin(dz_run *run)
             return dz_run_fail(run, DZ_EXIT_TARGET, "there is no such process%s", "");
         const char *why = NULL;
         if (run->node_ready && dz_node_attach(&run->node, o->pid, &why) < 0 && why)
-            fprintf(stderr, "%s: note: no look inside: %s\n", o->tool, why);
+            dz_print_clean(stderr, "%s: note: no look inside: %s\n", o->tool, why);
         return 0;
     }
     const char *env[8];

@@ -64,6 +64,19 @@ static void another_value_is_shown_with_the_wanted_one(void **state)
     assert_string_equal(why, "GET / has 'Content-Length: 12' instead of 'Content-Length: 11'");
 }
 
+static void what_a_target_sends_cant_command_the_terminal(void **state)
+{
+    (void)state;
+    char why[600];
+    dz_lab_check body = {.path = path, .status = 200, .body = any_date};
+    dz_lab_answer answer = {.status = 200, .body = DZ_LIT("\x1b[1A\x1b[Kall\ngood\x7F")};
+    assert_int_equal(-1, check_head("HTTP/1.1 200 OK\r\nX-Evil: \x1b]0;owned\a", why));
+    assert_null(strpbrk(why, "\x1b\a"));
+    assert_non_null(strstr(why, "'X-Evil: ?]0;owned?'"));
+    assert_int_equal(-1, dz_lab_check_answer(&body, &answer, why, sizeof why));
+    assert_string_equal(why, "GET / has the body '?[1A?[Kall good\x3F' instead of 'date: *'");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -72,6 +85,7 @@ int main(void)
         cmocka_unit_test(a_field_too_many_is_named),
         cmocka_unit_test(a_field_too_few_is_named),
         cmocka_unit_test(another_value_is_shown_with_the_wanted_one),
+        cmocka_unit_test(what_a_target_sends_cant_command_the_terminal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
