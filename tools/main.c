@@ -5,7 +5,10 @@
 
 #include <donmaz/slice.h>
 
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <unistd.h>
 
 typedef struct command {
     const char *name, *summary;
@@ -29,8 +32,22 @@ static void print_help(FILE *out)
           out);
 }
 
+/* A socket that got the number of a closed standard stream would be sent the report. /dev/null
+ * takes the number, opened the wrong way round: what is read or written still fails and is noticed.
+ */
+static bool hold_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 &&
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+            return false;
+    return true;
+}
+
 int main(int argc, char **argv)
 {
+    if (!hold_standard_streams())
+        return DZ_EXIT_FAILED;
     if (argc < 2) {
         print_help(stderr);
         return DZ_EXIT_USAGE;

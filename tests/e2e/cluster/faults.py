@@ -2,12 +2,13 @@
 
 argv: the ordinary test service, and the one with faults linked in (server_faults.c)."""
 import errno
+import os
 import resource
 import select
 import sys
 import unittest
 
-from service import DEADLINE, Service, main
+from service import DEADLINE, Service, main, wait_until
 
 
 def faulty(**faults):
@@ -86,6 +87,22 @@ class Limits(unittest.TestCase):
             resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
         with Service(preexec_fn=few) as service:
             self.each_gets_an_answer(service, 200)
+
+    def test_closed_standard_streams_are_held_so_that_no_socket_gets_their_numbers(self):
+        def opened(pid):
+            folder = f"/proc/{pid}/fd"
+            try:
+                return {int(fd): os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder)}
+            except (FileNotFoundError, PermissionError):
+                return {}
+
+        def serving():
+            found = [opened(pid) for pid in service.workers()]
+            ready = [files for files in found if any("socket:" in name for name in files.values())]
+            return ready if len(ready) == 2 else None
+        with Service(preexec_fn=lambda: os.closerange(0, 3)) as service:
+            for files in [*wait_until(serving, "two workers with sockets"), opened(service.pid)]:
+                self.assertEqual([files.get(fd) for fd in range(3)], ["/dev/null"] * 3)
 
     def test_connections_max_leaves_connections_in_the_backlog(self):
         with Service("--connections-max", "3") as service:

@@ -186,6 +186,25 @@ class Faults(LoadTest):
         self.assertEqual(result.status, 0, result.err)
         self.assertEqual(result.json["throughput"]["total"], 6 * len(body))
 
+    def test_the_report_never_goes_to_the_server_in_place_of_a_closed_stream(self):
+        received = []
+
+        def keeping(connection):
+            while data := connection.sock.recv(65536):
+                received.append(data)
+                if data.endswith(b"\r\n\r\n"):
+                    connection.send(OK)
+
+        server = self.serve(keeping)
+        done = subprocess.run(command("-c", 4, "-a", 8, server.url()), timeout=180, check=False,
+                              preexec_fn=lambda: os.closerange(0, 3))
+        server.close()
+        self.assertGreaterEqual(done.returncode, 0)
+        self.assertGreaterEqual(len(received), 8)
+        for data in received:
+            self.assertTrue(data.startswith(b"GET / HTTP/1.1\r\n"), data)
+            self.assertTrue(data.endswith(b"\r\n\r\n"), data)
+
     def test_an_endless_response_times_out(self):
         def endless(connection):
             connection.request()
