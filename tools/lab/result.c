@@ -291,6 +291,28 @@ void dz_lab_result_summarise(json_t *document)
     }
 }
 
+/* Each element has a text under `key`: what is printed and searched by is there. */
+static bool all_have(json_t *list, const char *key)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (!json_is_string(json_object_get(json_array_get(list, i), key)))
+            return false;
+    return true;
+}
+
+static bool is_result(json_t *document)
+{
+    json_t *stacks = json_object_get(document, "stacks");
+    if (!json_is_string(json_object_get(document, "experiment")) || !json_is_array(stacks) ||
+        !json_is_array(json_object_get(document, "runs")) || !all_have(stacks, "name") ||
+        !all_have(json_object_get(document, "table"), "metric"))
+        return false;
+    for (size_t i = 0; i < json_array_size(stacks); i++)
+        if (!all_have(json_object_get(json_array_get(stacks, i), "phases"), "name"))
+            return false;
+    return all_have(json_object_get(document, "phases"), "name");
+}
+
 json_t *dz_lab_result_load(const char *path)
 {
     json_error_t error;
@@ -299,10 +321,8 @@ json_t *dz_lab_result_load(const char *path)
         dz_print_clean(stderr, "donmaz lab: can't read %s: %s\n", path, error.text);
         return NULL;
     }
-    if (!json_is_string(json_object_get(document, "experiment")) ||
-        !json_is_array(json_object_get(document, "stacks")) ||
-        !json_is_array(json_object_get(document, "runs"))) {
-        fprintf(stderr, "donmaz lab: %s is not the result of 'donmaz lab run'\n", path);
+    if (!is_result(document)) {
+        dz_print_clean(stderr, "donmaz lab: %s is not the result of 'donmaz lab run'\n", path);
         json_decref(document);
         return NULL;
     }

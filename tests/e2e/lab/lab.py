@@ -657,6 +657,14 @@ class Compare(Lab):
         result = self.lab("compare", "a.json", "a.json", expect=2)
         self.assertIn("a.json is not the result of 'donmaz lab run'", result.stderr)
 
+    def test_a_result_that_lacks_names_is_refused(self):
+        for part in ({"stacks": [{}]}, {"stacks": [{"name": 5}]}, {"table": [{}]},
+                     {"stacks": [{"name": "a", "phases": [{}]}]}, {"phases": [3]}):
+            broken = {"experiment": "x", "stacks": [], "runs": [], **part}
+            (self.folder / "a.json").write_text(json.dumps(broken))
+            result = self.lab("compare", "a.json", "a.json", expect=2)
+            self.assertIn("a.json is not the result of 'donmaz lab run'", result.stderr)
+
 
 class Writing(Lab):
     def test_a_full_disk_is_told_and_the_table_still_printed(self):
