@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 
 from load_support import (OK, LoadTest, again_on_a_busy_machine, answering, command, load, load_json,
                           main)
@@ -187,10 +188,11 @@ class Faults(LoadTest):
         self.assertEqual(result.json["throughput"]["total"], 6 * len(body))
 
     def test_no_socket_gets_the_number_of_a_closed_stream_and_the_report_with_it(self):
-        held = []
+        held, started = [], threading.Event()
 
         def looking(connection):
             connection.request()
+            started.wait(60)
             if not held:
                 held.append([os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in range(3)])
             connection.send(OK)
@@ -198,6 +200,7 @@ class Faults(LoadTest):
         server = self.serve(looking)
         process = subprocess.Popen(command("-c", 1, "-a", 1, server.url()),
                                    preexec_fn=lambda: os.closerange(0, 3))
+        started.set()
         process.wait(timeout=180)
         server.close()
         self.assertEqual(held, [["/dev/null"] * 3])
