@@ -1,6 +1,5 @@
 /* Aliases are replaced by copies of what they name, so a short file can ask for any amount of
- * memory
- * ("billion laughs"). This counts the copies without making them. */
+ * memory ("billion laughs"). This counts the copies without making them. */
 #include "common/yaml.h"
 
 #include <stdlib.h>
@@ -58,7 +57,7 @@ static void add(counter *c, amount more)
 
 static void add_alias(counter *c, const char *name)
 {
-    for (size_t i = c->count; i-- > 0;)
+    for (size_t i = c->anchors ? c->count : 0; i-- > 0;)
         if (strcmp(c->anchors[i].name, name) == 0) {
             add(c, c->anchors[i].size);
             return;
@@ -121,7 +120,7 @@ bool dz_yaml_fits(dz_yaml_text text)
     }
     while (c.depth > 0)
         free(c.open[--c.depth].anchor);
-    for (size_t i = 0; i < c.count; i++)
+    for (size_t i = 0; c.anchors && i < c.count; i++)
         free(c.anchors[i].name);
     free(c.anchors);
     yaml_parser_delete(&parser);

@@ -48,7 +48,8 @@ static bool take_value(dz_slice *text, char *out)
         }
         if (c == '\\' && text->len > 0) {
             c = take(text);
-            c = c == 'n' ? '\n' : c;
+            if (c == 'n')
+                c = '\n';
         }
         if (n + 1 < VALUE)
             out[n++] = c;

@@ -290,14 +290,14 @@ static size_t next_route(const sim *s, size_t count, const bool *done, bool heav
 static void connect_all(sim *s, size_t count, dz_queue_deal deal, bool heavy_first)
 {
     bool done[DZ_QUEUE_ROUTES] = {0};
-    size_t at = 0, others = s->processes > 1 ? s->processes - 1 : 1;
+    size_t at = 0, all = s->processes > 0 ? s->processes : 1, others = all > 1 ? all - 1 : 1;
     for (size_t n = 0; n < count; n++) {
         size_t i = next_route(s, count, done, heavy_first);
         done[i] = true;
         for (size_t k = 0; k < (size_t)(s->routes[i].connections + 0.5); k++, at++) {
-            bool missed = deal == DZ_QUEUE_UNEVEN && at >= s->processes && at < 3 * s->processes;
+            bool missed = deal == DZ_QUEUE_UNEVEN && at >= all && at < 3 * all;
             s->jobs[at] = (job){.route = i,
-                                .process = missed ? at % others : at % s->processes,
+                                .process = missed ? at % others : at % all,
                                 .sent = TURN_MS * (double)at / (double)s->job_count};
         }
     }

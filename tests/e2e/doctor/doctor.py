@@ -155,7 +155,8 @@ class Doctor(unittest.TestCase):
         def node_below(pid):
             with contextlib.suppress(OSError):
                 with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
-                    return [int(child) for child in f.read().split()]
+                    children = [int(child) for child in f.read().split()]
+                return children + [each for child in children for each in node_below(child)]
             return []
         loopback, everywhere = "0100007F", "00000000"
         seen = self.watch_ports(node_below, "--", NODE, script)
