@@ -19,7 +19,7 @@
 
 enum { PATIENCE_S = 20 };
 
-static dz_logger *logger;
+static dz_logger *_Atomic logger;
 static char file[] = "/tmp/dz-writer-XXXXXX";
 
 /* --- what it waits for --- */
@@ -28,11 +28,11 @@ static atomic_uint naps;       /* waits of the writer with a limit */
 static atomic_long longest_ms; /* the limit of the longest */
 static atomic_uint room_waits; /* waits of those who have lines and no room */
 
-static void note_wait(const void *word, const struct timespec *limit)
+static void note_wait(dz_logger *of, const void *word, const struct timespec *limit)
 {
-    if (word == &logger->drains)
+    if (word == &of->drains)
         atomic_fetch_add(&room_waits, 1);
-    if (word != &logger->doze || !limit)
+    if (word != &of->doze || !limit)
         return;
     long ms = limit->tv_sec * 1000 + limit->tv_nsec / 1000000, before = atomic_load(&longest_ms);
     while (ms > before && !atomic_compare_exchange_weak(&longest_ms, &before, ms)) {
@@ -50,8 +50,9 @@ long __wrap_syscall(long number, ...)
     for (size_t i = 0; i < 6; i++)
         a[i] = va_arg(list, long);
     va_end(list);
-    if (number == SYS_futex && a[1] == FUTEX_WAIT_PRIVATE && logger)
-        note_wait((const void *)a[0], (const struct timespec *)a[3]);
+    dz_logger *of = atomic_load(&logger);
+    if (number == SYS_futex && a[1] == FUTEX_WAIT_PRIVATE && of)
+        note_wait(of, (const void *)a[0], (const struct timespec *)a[3]);
     return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
