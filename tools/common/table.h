@@ -24,7 +24,8 @@ void dz_table_free(dz_table *table);
 /* The next column's heading and how its cells are aligned. */
 void dz_table_head(dz_table *table, const char *text, dz_align align);
 
-/* The next cell, made printable (printable.h), as headings are; a row is complete when every column has one. */
+/* The next cell, made printable (printable.h), as headings are; a row is complete when every column
+ * has one. */
 void dz_table_cell(dz_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Colours the cell added last; nothing is coloured where colours are not wanted. */
