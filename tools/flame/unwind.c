@@ -169,7 +169,7 @@ static bool step_by_rule(walk *w, const dz_cfi *cfi, const dz_cfi_rule *rule)
     uint64_t cfa, value[DZ_REGS] = {0}, valid = 0;
     if (!value_of(w, cfi, &rule->cfa, 0, NULL, &cfa))
         return false;
-    for (unsigned i = 0; i < a->regs; i++)
+    for (unsigned i = 0; i < a->regs && i < DZ_REGS; i++)
         if (value_of(w, cfi, &rule->regs[i], i, &cfa, &value[i]))
             valid |= bit(i);
     uint8_t own = rule->regs[a->sp].kind;
