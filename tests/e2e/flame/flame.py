@@ -161,8 +161,11 @@ class Flame(unittest.TestCase):
                                         "console.log('up'); setInterval(() => {}, 1000);")
         with running([NODE, "--inspect-port=0", script]) as server:
             self.assertEqual(server.stdout.readline(), "up\n")
-            report = self.report("-n", "500", "--pid", str(server.pid), "--duration", "1s")
-            self.assertIn("tick", self.names(report))
+            for _ in range(5):  # a second in which others take the core may pass without a sample
+                report = self.report("-n", "500", "--pid", str(server.pid), "--duration", "1s")
+                if "tick" in self.names(report):
+                    break
+            self.assertIn("tick", self.names(report), report["notes"])
             self.assertIsNone(server.poll())  # it lives on
 
             def closed():
