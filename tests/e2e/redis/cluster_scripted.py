@@ -60,6 +60,7 @@ class Node(common.Speaker):
                 pass
 
     def close(self):
+        self.stop_listening()  # first, or who was hung up on would be back at once
         self.hang_up()
         super().close()
 

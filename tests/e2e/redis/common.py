@@ -46,7 +46,8 @@ class Speaker:
 
     def __init__(self, listener):
         self.listener, self.commands, self.connections = listener, queue.Queue(), []
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.acceptor = threading.Thread(target=self._accept, daemon=True)
+        self.acceptor.start()
 
     def _accept(self):
         while True:
@@ -76,12 +77,17 @@ class Speaker:
         """The next (connection, words) that a test is to answer."""
         return self.commands.get(timeout=wire.DEADLINE)
 
-    def close(self):
+    def stop_listening(self):
+        """From here on nobody can connect, and `connections` holds all that did."""
         try:
-            self.listener.shutdown(2)  # wakes the thread that accepts, which would take one more
+            self.listener.shutdown(2)  # wakes the thread that accepts
         except OSError:
             pass
+        self.acceptor.join()
         self.listener.close()
+
+    def close(self):
+        self.stop_listening()
         for connection in self.connections:
             connection.close()
 
