@@ -148,6 +148,15 @@ static inline dz_call *dz_call_of(const dz_request *req)
 /* app.c: makes dz_run refuse to start and say that `what` (which must outlive the app) failed. */
 void dz_core_fail_build(dz_core *core, const char *what, int code);
 
+/* builtin.c: the routes that answer without a match. */
+void dz_core_init_builtin(dz_core *core);
+/* Gives them the app's own middleware, as it is now. DZ_E_NOMEM. */
+int dz_core_build_builtin(dz_app *app);
+
+/* register.c: makes route->chain of the middleware of `app` (NULL: none), its groups', and
+ * `handler`. DZ_E_NOMEM. */
+int dz_route_build_chain(dz_route *route, const dz_app *app, dz_handler *handler);
+
 /* dispatch.c */
 void dz_dispatch_start(void *context, dz_request *req);
 
@@ -211,7 +220,8 @@ void dz_core_render_error(dz_request *req, dz_response *res, int status, int err
 void dz_settings_init(dz_settings *settings);
 /* Sets one by name. DZ_E_NOT_FOUND, DZ_E_INVALID. */
 int dz_settings_set(dz_settings *settings, const char *name, const char *value);
-/* Reads DONMAZ_* and argv. Returns -1 to go on, or the exit code: 0 after --help, 2. */
+/* command_line.c: reads DONMAZ_* and argv. Returns -1 to go on, or the exit code: 0 after
+ * --help, 2. */
 int dz_settings_parse(dz_app *app, int argc, char **argv);
 
 /* fault.c: reports a stack overflow by route. For dz_run. */
@@ -219,7 +229,7 @@ void dz_fault_install(void);
 /* Installs the handler that notes where a rescued handler is; returns its signal. For dz_run. */
 int dz_fault_install_backtrace(void);
 
-/* app.c: a listening socket as the settings say, and its port; -errno. */
+/* listen.c: a listening socket as the settings say, and its port; -errno. */
 int dz_core_listen(const dz_core *core, unsigned *port);
 
 #endif

@@ -4,7 +4,7 @@
 
 /* From a request to its handler and back:
  *
- *   conn.c: head complete ─> start ─> (loop or worker) run ─> done ─> conn.c: finish
+ *   next.c: head complete ─> start ─> (loop or worker) run ─> done ─> finish.c: finish
  */
 
 /* --- on the handler's stack --- */
