@@ -41,6 +41,8 @@ typedef struct dz_body_write {
     int result;
 } dz_body_write;
 
+enum { DZ_CONN_PIPELINE_OUT = 64 << 10 }; /* unsent replies above which no request is begun */
+
 struct dz_conn {
     dz_watch watch;
     dz_timer timer;
@@ -85,8 +87,11 @@ void dz_conn_advance(dz_conn *conn);
 /* Closes the socket; the struct goes when no handler holds it. On the loop. */
 void dz_conn_close(dz_conn *conn);
 
-void dz_conn_set_deadline(dz_conn *conn, uint64_t due);
-void dz_conn_arm(dz_conn *conn);
+/* Writes, and goes on with what waited for that: the next pipelined request or the end. */
+void dz_conn_flush_and_advance(dz_conn *conn);
+
+/* Frees a closed connection when nothing refers to it any more. */
+void dz_conn_free_if_unused(dz_conn *conn);
 
 /* Goes on in the next tick, after the other connections had their turn. */
 void dz_conn_later(dz_conn *conn);
@@ -94,8 +99,34 @@ void dz_conn_later(dz_conn *conn);
 /* The server begins to drain: closes the connection when it rests, now or later. */
 void dz_conn_drain(dz_conn *conn);
 
+static inline const dz_server_options *dz_conn_options(const dz_conn *conn)
+{
+    return &conn->home->server->options;
+}
+
+/* --- deadline.c --- */
+
+void dz_conn_init_timer(dz_conn *conn);
+void dz_conn_set_deadline(dz_conn *conn, uint64_t due);
+/* After one of the other times was changed. */
+void dz_conn_arm(dz_conn *conn);
+
+/* --- next.c --- */
+
+/* One step towards the next request; true: try another. */
+bool dz_conn_step(dz_conn *conn);
+
+/* --- refuse.c --- */
+
 /* Answers `status` without a handler, and closes after. On the loop, with no request running. */
 void dz_conn_refuse(dz_conn *conn, int status);
+
+/* --- linger.c --- */
+
+/* All is written and no request will follow: closes, at once or after lingering. */
+void dz_conn_finish(dz_conn *conn);
+/* Drops input until the client has read the reply and closes. */
+void dz_conn_linger(dz_conn *conn);
 
 /* --- input.c --- */
 
@@ -136,5 +167,7 @@ dz_request *dz_request_new(dz_conn *conn);
 void dz_request_free(dz_request *req);
 /* Frees it when its handler is done and its output written. */
 void dz_request_release(dz_request *req);
+/* Nobody will read the response: whoever works for it may stop. */
+void dz_request_note_gone(dz_request *req);
 
 #endif

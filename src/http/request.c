@@ -58,3 +58,10 @@ void dz_request_release(dz_request *req)
         service->ended(service->context, req);
     dz_request_free(req);
 }
+
+void dz_request_note_gone(dz_request *req)
+{
+    atomic_store_explicit(&req->gone, true, memory_order_relaxed);
+    if (req->fiber && req->fiber->abandoned)
+        req->fiber->abandoned(req->fiber);
+}

@@ -187,7 +187,7 @@ void dz_conn_go_on_writing(dz_conn *conn);
 /* What a piece refers to that was never queued. */
 void dz_out_dispose(dz_out *out);
 
-/* The handler has returned; its fiber is off the request. */
+/* finish.c: the handler has returned; its fiber is off the request. */
 void dz_http_finish(dz_request *req);
 
 /* From service->start, instead of running a handler: answers `status` and closes. */

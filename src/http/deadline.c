@@ -1,0 +1,80 @@
+#include "http/conn.h"
+
+#include <donmaz/error.h>
+
+/* The deadlines of a connection: one timer, set for the first of them or earlier. */
+
+void dz_conn_arm(dz_conn *conn)
+{
+    uint64_t due = conn->deadline < conn->write_deadline ? conn->deadline : conn->write_deadline;
+    if (conn->retry_at < due)
+        due = conn->retry_at;
+    if (conn->held_until > 0 && conn->held_until < due)
+        due = conn->held_until;
+    if (due == UINT64_MAX)
+        return; /* a timer that still runs finds nothing due */
+    /* A later deadline is found when the timer fires: moving it for every request costs more. */
+    if (!dz_heap_has(&conn->timer.node) || due < conn->timer.node.key)
+        dz_timer_start(conn->home->loop, &conn->timer, due);
+}
+
+void dz_conn_set_deadline(dz_conn *conn, uint64_t due)
+{
+    conn->deadline = due;
+    dz_conn_arm(conn);
+}
+
+static void on_deadline(dz_conn *conn)
+{
+    switch (conn->state) {
+    case DZ_CONN_HEAD:
+        dz_conn_refuse(conn, 408);
+        dz_conn_flush_and_advance(conn);
+        break;
+    case DZ_CONN_HELD:
+        dz_conn_fail_body(conn, DZ_E_TIMEOUT, 408);
+        break;
+    case DZ_CONN_IDLE:
+        if (!dz_list_empty(&conn->out)) { /* not idle: a slow client still takes its reply */
+            dz_conn_set_deadline(conn,
+                                 conn->home->loop->now + dz_conn_options(conn)->idle_timeout_ns);
+            break;
+        }
+        dz_conn_close(conn);
+        break;
+    case DZ_CONN_LINGER:
+        dz_conn_close(conn);
+        break;
+    case DZ_CONN_CLOSED:
+        break;
+    }
+}
+
+static void on_timer(dz_loop *loop, dz_timer *timer)
+{
+    dz_conn *conn = DZ_CONTAINER(timer, dz_conn, timer);
+    if (conn->write_deadline <= loop->now) {
+        dz_conn_close(conn); /* the client takes nothing */
+        return;
+    }
+    if (conn->retry_at <= loop->now) {
+        conn->retry_at = UINT64_MAX;
+        conn->writable = true;
+        dz_conn_flush_and_advance(conn);
+    }
+    if (conn->state != DZ_CONN_CLOSED && conn->held_until > 0 && conn->held_until <= loop->now) {
+        conn->held_until = 0;
+        dz_conn_advance(conn);
+    }
+    if (conn->state != DZ_CONN_CLOSED && conn->deadline <= loop->now) {
+        conn->deadline = UINT64_MAX;
+        on_deadline(conn);
+    }
+    if (conn->state != DZ_CONN_CLOSED)
+        dz_conn_arm(conn); /* for the other deadlines */
+}
+
+void dz_conn_init_timer(dz_conn *conn)
+{
+    dz_timer_init(&conn->timer, on_timer);
+}
