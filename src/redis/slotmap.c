@@ -144,8 +144,10 @@ static int ask_node(dz_redis_cluster *cluster, dz_redis_node *node)
     cmd->done = on_slots;
     cmd->expired = on_slots_expired;
     cmd->user = cluster;
-    /* A node that does not answer must not use up the time of those who wait for the map. */
-    cmd->deadline = dz_now() + config->timeout_ns / 4;
+    /* A node that does not answer must not use up the time of those who wait for the map, unless
+     * nobody else is left to ask. */
+    bool last = cluster->tried == cluster->places;
+    cmd->deadline = dz_now() + config->timeout_ns / (last ? 1 : 4);
     cluster->asked = cmd; /* before it can be done */
     int rc = dz_redis_conn_submit(&node->conns[0], cmd);
     if (rc < 0)
