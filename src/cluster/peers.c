@@ -139,13 +139,14 @@ static int ask(int channel)
     return -1;
 }
 
-/* Reads to the end; empties `text` when that does not come in time. */
+/* Reads to the end; empties `text` when that has not come in time. What has come meanwhile, while
+ * another was waited for, is in time. */
 static void hear(int fd, dz_buf *text, uint64_t until)
 {
     for (;;) {
         uint64_t now = dz_now();
         struct pollfd from = {.fd = fd, .events = POLLIN};
-        int ready = now < until ? poll(&from, 1, (int)((until - now) / DZ_MS) + 1) : 0;
+        int ready = poll(&from, 1, now < until ? (int)((until - now) / DZ_MS) + 1 : 0);
         char piece[16 << 10];
         ssize_t n = ready > 0 ? recv(fd, piece, sizeof piece, MSG_DONTWAIT) : -1;
         if (n == 0)
