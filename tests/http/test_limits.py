@@ -1,4 +1,5 @@
 """Limits of size and time, and that the client gets to read the refusal."""
+import contextlib
 import time
 import unittest
 
@@ -48,12 +49,16 @@ class Sizes(unittest.TestCase):
     def test_a_client_that_uploads_on_still_reads_the_413(self):
         """The reply must not be lost to a reset caused by closing with unread input."""
         for _ in range(20):
-            with self.server.connect() as c:
-                c.send(head(b"POST /read/1000 HTTP/1.1", b"Content-Length: 8000000"))
-                for _ in range(122):
-                    c.socket.sendall(b"x" * 65536)
-                response = c.read_response()
-                self.assertEqual((response.status, response.get("Connection")), (413, "close"))
+            self.upload_on()
+
+    @wire.again_on_a_busy_machine  # the server reads on for some seconds only
+    def upload_on(self):
+        with self.server.connect() as c:
+            c.send(head(b"POST /read/1000 HTTP/1.1", b"Content-Length: 8000000"))
+            for _ in range(122):
+                c.socket.sendall(b"x" * 65536)
+            response = c.read_response()
+            self.assertEqual((response.status, response.get("Connection")), (413, "close"))
 
     def test_an_upload_without_end_after_a_413_is_cut(self):
         with self.server.connect() as c:
@@ -67,8 +72,10 @@ class Sizes(unittest.TestCase):
 
 
 class Times(unittest.TestCase):
-    """Short limits, and only lower bounds asserted: nothing here fails because a machine is slow."""
+    """Short limits, and only lower bounds asserted. Where a limit may pass before the client has said
+    what it is to say, it is tried again."""
 
+    @wire.again_on_a_busy_machine
     def test_half_a_head_is_408_at_the_limit_though_bytes_dribble(self):
         with wire.Server(PROGRAM, "--header-timeout", "1s") as server:
             begin = time.monotonic()  # the limit runs from the connection's start
@@ -79,6 +86,7 @@ class Times(unittest.TestCase):
                 self.assertEqual((response.status, response.get("Connection")), (408, "close"))
                 self.assertTrue(c.closed())
 
+    @wire.again_on_a_busy_machine
     def test_each_request_has_a_header_timer_of_its_own(self):
         """Ten requests whose heads together take longer than the limit, each less."""
         with wire.Server(PROGRAM, "--header-timeout", "3s", "--idle-timeout", "1h") as server, \
@@ -90,6 +98,7 @@ class Times(unittest.TestCase):
             c.send(b"GET /bytes/1 HTTP/1.1\r\n")  # and this one is cut
             self.assertEqual(c.read_response().status, 408)
 
+    @wire.again_on_a_busy_machine
     def test_a_slow_request_after_others_is_cut_too(self):
         with wire.Server(PROGRAM, "--header-timeout", "1s", "--idle-timeout", "1h") as server, \
                 server.connect() as c:
@@ -129,7 +138,8 @@ class Times(unittest.TestCase):
                 self.assertTrue(more, "closed without an answer")
                 c.got += more
             except TimeoutError:
-                c.socket.sendall(b"x")
+                with contextlib.suppress(OSError):  # what it has answered is read all the same
+                    c.socket.sendall(b"x")
                 sent += 1
             self.assertLess(time.monotonic() - begin, wire.DEADLINE)
         c.socket.settimeout(wire.DEADLINE)

@@ -1,6 +1,4 @@
-"""What the wire tests share: servers as child processes, and connections that see every byte.
-
-Nothing here sleeps as synchronisation: wait_until polls a condition until a deadline."""
+"""What the wire tests share: servers as child processes, and connections that see every byte."""
 import errno
 import os
 import resource
@@ -9,26 +7,15 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from processes import DEADLINE, PATIENT, again_on_a_busy_machine, cpu_seconds, wait_until  # noqa: E402,F401
 
 BUILD = os.environ["DONMAZ_BUILD"]
 # The address sanitizer keeps freed memory for a while: then how much there is proves nothing.
 MEMORY_IS_EXACT = os.environ.get("DONMAZ_SANITIZE", "none") == "none"
-# Generous, because the machine may be busy and the server sanitized: it only ends a hanging test.
-DEADLINE = float(os.environ.get("DONMAZ_TEST_DEADLINE", "60"))
 HOST = b"Host: test\r\n"
-
-
-def wait_until(condition, what):
-    """The first true value of condition()."""
-    end = time.monotonic() + DEADLINE
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {DEADLINE} s: {what}")
-        time.sleep(0.002)
 
 
 def listening_sockets():
@@ -43,25 +30,44 @@ class SocketDiag:
     """Asks the kernel for one TCP socket of the loopback (sock_diag(7)): reading all of them from
     /proc takes long on a machine where load tests have left thousands behind."""
     REQUEST, ERROR, BY_FAMILY = 1, 2, 20
+    INFO = 2  # the attribute that holds a struct tcp_info
+    BYTES_RECEIVED = 128  # where in it
+    BEGINNING = (3, 12)  # TCP_SYN_RECV, TCP_NEW_SYN_RECV
 
     def __init__(self):
         self.netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 4)
+        self.lock = threading.Lock()  # a question and its answer belong together
 
-    def waiting(self, local, peer):
-        """Bytes that the socket at port `local` connected to port `peer` has received and its
-        program not read; 0 when there is no such socket."""
+    def has_read(self, local, peer, sent):
+        """Whether the program of the socket at port `local` connected to port `peer` has read the
+        `sent` bytes; or there is no such socket. (What was sent may still be on its way: with nothing
+        in its queue the socket need not have got anything.)"""
         loopback = socket.inet_aton("127.0.0.1") + bytes(12)
         sockid = struct.pack("!HH", local, peer) + loopback * 2 + struct.pack("=III", 0, *[2**32 - 1] * 2)
-        body = struct.pack("=BBBBI", socket.AF_INET, socket.IPPROTO_TCP, 0, 0, 2**32 - 1) + sockid
-        self.netlink.send(struct.pack("=IHHII", 16 + len(body), self.BY_FAMILY, self.REQUEST, 0, 0)
-                          + body)
-        answer = self.netlink.recv(4096)
+        body = struct.pack("=BBBBI", socket.AF_INET, socket.IPPROTO_TCP, 1 << self.INFO - 1, 0,
+                           2**32 - 1) + sockid
+        with self.lock:
+            self.netlink.send(struct.pack("=IHHII", 16 + len(body), self.BY_FAMILY, self.REQUEST, 0, 0)
+                              + body)
+            answer = self.netlink.recv(4096)
         if struct.unpack_from("=H", answer, 4)[0] == self.ERROR:
             code = -struct.unpack_from("=i", answer, 16)[0]
             if code == errno.ENOENT:
-                return 0
+                return True
             raise OSError(code, os.strerror(code))
-        return struct.unpack_from("=I", answer, 16 + 4 + 48 + 4)[0]
+        waiting = struct.unpack_from("=I", answer, 16 + 4 + 48 + 4)[0]
+        return waiting == 0 and self._received(answer) >= sent
+
+    def _received(self, answer):
+        """tcpi_bytes_received: none while the connection is only being made, and no end of them once
+        the program has closed it."""
+        at = 16 + 72
+        while at + 4 <= len(answer):
+            length, kind = struct.unpack_from("=HH", answer, at)
+            if kind == self.INFO:
+                return struct.unpack_from("=Q", answer, at + 4 + self.BYTES_RECEIVED)[0]
+            at += (length + 3) & ~3
+        return 0 if answer[17] in self.BEGINNING else float("inf")
 
 
 DIAG = SocketDiag()
@@ -77,7 +83,8 @@ class Server:
             if files else None
         self.process = subprocess.Popen(
             [os.path.join(BUILD, program), "--host", "127.0.0.1", "--port", "0", *args],
-            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, preexec_fn=limit)
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, preexec_fn=limit,
+            env={**PATIENT, **os.environ})
         self.pid, self.told = self.process.pid, False
         try:
             self.port = wait_until(self._listening_port, f"{program} listens")
@@ -90,7 +97,10 @@ class Server:
     def _listening_port(self):
         if self.process.poll() is not None:
             raise AssertionError(f"ended with {self.process.returncode}: {self.output()}")
-        links = self.fd_links()
+        try:
+            links = self.fd_links()
+        except (FileNotFoundError, PermissionError):
+            return None  # it has just ended: the next look sees how
         for port, inode in listening_sockets():
             if f"socket:[{inode}]" in links:
                 return port
@@ -114,9 +124,7 @@ class Server:
         return os.pread(self.log.fileno(), 1 << 24, 0).decode(errors="replace")
 
     def cpu_seconds(self):
-        with open(f"/proc/{self.pid}/stat", encoding="ascii") as file:
-            fields = file.read().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self.pid)
 
     def rss_kb(self):
         with open(f"/proc/{self.pid}/statm", encoding="ascii") as file:
@@ -197,6 +205,7 @@ class Connection:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.connect(("127.0.0.1", port))
         self.port, self.server_port = self.socket.getsockname()[1], port
+        self.sent = 0  # by send()
         self.got = bytearray()  # received and not yet taken
 
     def send(self, *pieces):
@@ -205,10 +214,11 @@ class Connection:
             if i:
                 self.wait_read()
             self.socket.sendall(piece)
+            self.sent += len(piece)
 
     def wait_read(self):
         """Until the server has read all that was sent, or has no such connection any more."""
-        wait_until(lambda: DIAG.waiting(self.server_port, self.port) == 0,
+        wait_until(lambda: DIAG.has_read(self.server_port, self.port, self.sent),
                    "the server reads what was sent")
 
     def half_close(self):
