@@ -1,9 +1,10 @@
 /* server.c: handlers that misbehave. Those that take long print "begun" first.
  *
  *   GET /                 "hello"
- *   GET /compute/:ms      burns that much CPU, then "computed"
  *   GET /forever          computes until the process ends
  *   GET /sleep/:ms        parks that long, then "slept"
+ *   GET /park             parks until the file --until is there, then "parked"
+ *   GET /spin             computes until then, then "spun"
  *   GET /overflow/:id     uses up its stack: on the loop
  *   GET /frame/:id        the same with frames of 64 KiB, of which it touches the far end
  *   GET /worker/overflow  the same on a worker
@@ -12,7 +13,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static unsigned long number(dz_request *req, const char *name)
@@ -36,17 +36,25 @@ static void hello(dz_request *req, dz_response *res)
     dz_send_text(res, 200, "hello");
 }
 
-static void compute(dz_request *req, dz_response *res)
+static const char *until = "";
+
+static void park(dz_request *req, dz_response *res)
 {
+    (void)req;
     begin();
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    long long until =
-        now.tv_sec * 1000000000LL + now.tv_nsec + (long long)number(req, "ms") * 1000000;
-    do
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    while (now.tv_sec * 1000000000LL + now.tv_nsec < until);
-    dz_send_text(res, 200, "computed");
+    while (access(until, F_OK) < 0 && dz_sleep(2) == 0)
+        ;
+    dz_send_text(res, 200, "parked");
+}
+
+static void spin(dz_request *req, dz_response *res)
+{
+    (void)req;
+    begin();
+    while (access(until, F_OK) < 0)
+        for (volatile int i = 0; i < 100000; i++)
+            ;
+    dz_send_text(res, 200, "spun");
 }
 
 static volatile bool never;
@@ -110,7 +118,9 @@ int main(int argc, char **argv)
 {
     dz_app *app = dz_app_new();
     dz_get(app, "/", hello);
-    dz_get(app, "/compute/:ms", compute);
+    dz_app_option(app, "until", "FILE", "whose appearance ends /park and /spin", &until);
+    dz_get(app, "/park", park);
+    dz_get(app, "/spin", spin);
     dz_get(app, "/forever", forever);
     dz_get(app, "/sleep/:ms", nap);
     dz_get(app, "/overflow/:id", overflow);
