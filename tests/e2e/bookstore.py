@@ -18,6 +18,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "http"))
 from wire import BUILD, DEADLINE, MEMORY_IS_EXACT, Server, wait_until  # noqa: E402
+from processes import wait_refused  # noqa: E402
 
 SECRET = "a secret of at least thirty-two bytes"
 HEADER = "isbn;title;author;price;stock\n"
@@ -218,16 +219,7 @@ class Bookstore(unittest.TestCase):
             self.assertIn(b"100 Continue", raw.recv(100))
             raw.sendall(body[:-1])
             os.kill(server.pid, signal.SIGTERM)
-
-            def refused():
-                try:
-                    socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE).close()
-                    return False
-                except ConnectionResetError:  # met the closing of the socket; now it is closed
-                    return False
-                except ConnectionRefusedError:
-                    return True
-            wait_until(refused, "no new connections")
+            wait_refused(server.port)
             raw.sendall(body[-1:])
             data = b""
             while chunk := raw.recv(4096):

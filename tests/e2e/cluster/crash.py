@@ -70,7 +70,7 @@ class Crash(unittest.TestCase):
             self.assertEqual(connection.receive()[0], 200)
 
     def test_a_worker_told_to_stop_finishes_its_request_and_is_replaced(self):
-        with Service() as service:
+        with Service("--drain-timeout", "1h") as service:
             held, other = service.connect(), service.connect()
             stays = other.pid()
             held.send("/hold")

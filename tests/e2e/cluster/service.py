@@ -10,7 +10,8 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
-from processes import DEADLINE, alive, children, wait_until  # noqa: E402,F401
+from processes import (DEADLINE, PATIENT, alive, children, stop_process, wait_refused,  # noqa: E402,F401
+                       wait_until)
 
 
 class Connection:
@@ -68,7 +69,7 @@ class Service:
         command = [program or sys.argv[1], "--port", "0", "--processes", str(processes),
                    "--dir", self.dir, *arguments]
         self.process = subprocess.Popen(command, stderr=self.log, stdin=subprocess.DEVNULL,
-                                        env={**os.environ, **(environment or {})}, **popen)
+                                        env={**PATIENT, **os.environ, **(environment or {})}, **popen)
         self.pid = self.process.pid
 
     def __enter__(self):

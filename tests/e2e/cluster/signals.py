@@ -4,15 +4,10 @@ import os
 import signal
 import unittest
 
-from service import Connection, Service, alive, main, wait_until
+from service import Service, alive, main, stop_process, wait_refused, wait_until
 
-
-def refused(port):
-    try:
-        Connection(port).close()
-    except (ConnectionRefusedError, ConnectionResetError):
-        return True
-    return False
+# For what is to be finished: a busy machine must not make the drain too short.
+PATIENTLY = ("--drain-timeout", "1h")
 
 
 class Drain(unittest.TestCase):
@@ -29,7 +24,7 @@ class Drain(unittest.TestCase):
 
     def drain(self, stop, **popen):
         """A request in flight, a stop, and what must come of it."""
-        with Service(**popen) as service:
+        with Service(*PATIENTLY, **popen) as service:
             port = service.port()
             held = service.connect()
             held.send("/hold")
@@ -38,7 +33,7 @@ class Drain(unittest.TestCase):
             idle = self.one_in_each(service, workers)
             stop(service, workers)
             service.wait_said("stopping")
-            wait_until(lambda: refused(port), "closing the port")
+            wait_refused(port)
             for connection in idle:  # so the worker of the request in flight drains, too
                 self.assertIsNone(connection.receive())
             service.create("release")
@@ -70,7 +65,7 @@ class Drain(unittest.TestCase):
     def test_a_connection_made_before_the_stop_is_served(self):
         with Service() as service:
             service.port()
-            service.signal(signal.SIGSTOP)  # the next one waits in the backlog
+            stop_process(service.pid)  # the next one waits in the backlog
             connection = service.connect()
             connection.send("/pid")
             service.signal(signal.SIGTERM)
@@ -90,7 +85,7 @@ class Drain(unittest.TestCase):
 
 class End(unittest.TestCase):
     def test_a_second_signal_ends_at_once(self):
-        with Service() as service:
+        with Service(*PATIENTLY) as service:
             held = service.connect()
             held.send("/hold")
             service.wait_held()
@@ -123,7 +118,7 @@ class End(unittest.TestCase):
     def test_a_worker_that_does_not_react_is_killed(self):
         with Service("--drain-timeout", "100ms") as service:
             pid = service.connect().pid()
-            os.kill(pid, signal.SIGSTOP)
+            stop_process(pid)
             service.signal(signal.SIGTERM)
             self.assertEqual(service.wait(), 1)
             self.assertFalse(alive(pid))
@@ -143,7 +138,7 @@ class Orphans(unittest.TestCase):
             self.assertEqual(sorted(service.signs("stop")), sorted(workers))
 
     def test_its_workers_finish_their_requests_first(self):
-        with Service() as service:
+        with Service(*PATIENTLY) as service:
             held = service.connect()
             held.send("/hold")
             pid = service.wait_held()[0]
@@ -174,7 +169,7 @@ class Orphans(unittest.TestCase):
 
 class Renew(unittest.TestCase):
     def test_sighup_replaces_all_workers_without_losing_a_request(self):
-        with Service() as service:
+        with Service(*PATIENTLY) as service:
             held = service.connect()
             held.send("/hold")
             service.wait_held()

@@ -7,7 +7,8 @@ import subprocess
 import threading
 import unittest
 
-from service import SERVER, DEADLINE, Service, children, main, wait_until
+from service import (SERVER, DEADLINE, Service, again_on_a_busy_machine, children, main, stop_process,
+                     wait_until)
 import prometheus  # in tests/lib, which service.py adds to the path
 from prometheus import value
 
@@ -35,6 +36,7 @@ class Metrics(unittest.TestCase):
         return prometheus.parse(text)
 
     @unittest.skipUnless(shutil.which("redis-server"), "redis-server is not installed")
+    @again_on_a_busy_machine  # on which adaptive protection rightly refuses some
     def test_everything_at_once(self):
         """Pool of processes, Redis with a cache, overload protection, rescue, several loops, several
         processes: one text, and each part counts."""
@@ -44,16 +46,15 @@ class Metrics(unittest.TestCase):
             for path in ("/task", "/value", "/value", "/absent", "/compute/it"):
                 for _ in range(4):
                     self.assertIn(service.get(path, port=port)[0], (200, 404), path)
-            families = self.scrape(service)
+            wait_until(lambda: value(self.scrape(service), "donmaz_log_lines_total") >= 20, "the log")
+            families = self.scrape_until(service, "donmaz_http_requests_total", 4, route="/task",
+                                         status="200")
             self.assertEqual(value(families, "donmaz_worker_up"), 2)
-            self.assertEqual(value(families, "donmaz_http_requests_total", route="/task",
-                                   status="200"), 4)
             self.assertEqual(value(families, "donmaz_pool_tasks_total", pool="jobs"), 4)
             self.assertEqual(value(families, "donmaz_redis_cache_hits_total", redis="values") +
                              value(families, "donmaz_redis_cache_misses_total", redis="values"), 8)
             self.assertGreater(value(families, "donmaz_redis_commands_total", redis="values"), 0)
             self.assertGreaterEqual(value(families, "donmaz_shed_admitted_total"), 16)
-            self.assertGreaterEqual(value(families, "donmaz_log_lines_total"), 20)
             for name in ("donmaz_loop_lag_seconds", "donmaz_loop_stall_seconds",
                          "donmaz_route_rescues_total", "donmaz_shed_limit", "process_threads"):
                 self.assertIn(name, families)
@@ -63,6 +64,7 @@ class Metrics(unittest.TestCase):
                                                   worker=worker, loop=loop), 1)
             self.assertEqual(service.stop(), 0)
 
+    @again_on_a_busy_machine  # on which adaptive protection rightly refuses some
     def test_overload_protection_is_shown_when_it_is_on(self):
         with Service("--shed", "adaptive") as service:
             for _ in range(5):
@@ -97,6 +99,7 @@ class Metrics(unittest.TestCase):
                 self.assertIn(name, families)
             self.assertEqual(service.stop(), 0)
 
+    @again_on_a_busy_machine  # on which the route may be known for what it is before a rescue
     def test_rescues_are_counted_by_route(self):
         with Service("--rescue-after", "1ms") as service:
             port, done = service.port(), threading.Event()
@@ -110,11 +113,11 @@ class Metrics(unittest.TestCase):
             for thread in threads:
                 thread.start()
             try:
-                wait_until(lambda: value(self.scrape(service), "donmaz_route_rescues_total",
-                                         route="/compute/:what") > 0, "a rescue")
                 # It is learned, and then runs on a worker.
                 wait_until(lambda: value(self.scrape(service), "donmaz_route_class",
                                          route="/compute/:what") > 0, "the route's class")
+                self.assertGreater(value(self.scrape(service), "donmaz_route_rescues_total",
+                                         route="/compute/:what"), 0)
             finally:
                 done.set()
                 for thread in threads:
@@ -144,7 +147,7 @@ class Metrics(unittest.TestCase):
             service.port()
             self.assertEqual(value(self.scrape(service), "donmaz_worker_up"), 2)
             victim = children(service.pid)[0]
-            os.kill(victim, signal.SIGSTOP)
+            stop_process(victim)
             try:
                 def seen():
                     try:  # the stopped one may have the connection

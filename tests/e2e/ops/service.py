@@ -10,7 +10,8 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
-from processes import DEADLINE, children, wait_until  # noqa: E402,F401
+from processes import (DEADLINE, PATIENT, again_on_a_busy_machine, children,  # noqa: E402,F401
+                       stop_process, wait_until)
 
 SERVER = sys.argv[1]
 
@@ -40,7 +41,8 @@ class Service:
             command += ["--admin", "0"]
         files = {name: popen.pop(name) if name in popen else open(path, "wb")
                  for name, path in (("stdout", self.out), ("stderr", self.errors))}
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, **files, **popen)
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
+                                        env={**PATIENT, **os.environ}, **files, **popen)
         for file in files.values():
             if hasattr(file, "close"):
                 file.close()
