@@ -2,7 +2,6 @@
 import json
 import os
 import queue
-import random
 import shutil
 import signal
 import socket
@@ -14,30 +13,13 @@ import threading
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../../http"))
 import wire
+from processes import free_ports, stop_process  # in tests/lib, which wire adds to the path
 
 PROGRAM = "tests/e2e/redis/redis-test-server"
 
 
 def stats(connection):
     return json.loads(connection.get("/stats").body)
-
-
-def free_ports(count):
-    """Ports for a server that can't choose its own, and that may be started again at the same one.
-    Below those that the kernel gives to whoever asks for any, or one of them would soon be taken."""
-    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
-        end = int(file.read().split()[0])
-    ports = []
-    for port in random.sample(range(end // 2, end), end - end // 2):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        ports.append(port)
-        if len(ports) == count:
-            return ports
-    raise AssertionError("no free ports")
 
 
 class Speaker:
@@ -78,18 +60,19 @@ class Speaker:
         return self.commands.get(timeout=wire.DEADLINE)
 
     def stop_listening(self):
-        """From here on nobody can connect, and `connections` holds all that did."""
+        """From here on nobody can connect, and `connections` holds all that did. The place stays
+        taken until close()."""
         try:
             self.listener.shutdown(2)  # wakes the thread that accepts
         except OSError:
             pass
         self.acceptor.join()
-        self.listener.close()
 
     def close(self):
         self.stop_listening()
         for connection in self.connections:
             connection.close()
+        self.listener.close()
 
 
 class Scripted(Speaker):
@@ -173,7 +156,7 @@ class Real:
         self.process.wait()
 
     def pause(self):
-        self.process.send_signal(signal.SIGSTOP)
+        stop_process(self.process.pid)
 
     def resume(self):
         self.process.send_signal(signal.SIGCONT)

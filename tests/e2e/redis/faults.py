@@ -23,6 +23,7 @@ class Faults(unittest.TestCase):
         with Real() as redis, \
                 wire.Server(common.PROGRAM, "--redis", redis.url, "--redis-timeout", "300",
                             *self.options) as server:
+            self.server = server
             with server.connect() as c:
                 for key in range(KEYS):
                     self.write(c, key, 1)
@@ -136,7 +137,10 @@ class Faults(unittest.TestCase):
 
     def test_disconnected_because_of_its_output(self):
         def harm(redis):
-            redis.command(b"CONFIG", b"SET", b"client-output-buffer-limit", b"normal 3000 0 0")
+            with self.server.connect() as c:
+                losses = stats(c)["losses"]
+                redis.command(b"CONFIG", b"SET", b"client-output-buffer-limit", b"normal 3000 0 0")
+                wire.wait_until(lambda: stats(c)["losses"] > losses, "connections are lost")
             wire.wait_until(lambda: self.answers.get(502, 0) + self.answers.get(503, 0) > 0,
                             "answers fail")
             redis.command(b"CONFIG", b"SET", b"client-output-buffer-limit", b"normal 0 0 0")

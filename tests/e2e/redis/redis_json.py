@@ -11,7 +11,7 @@ import wire
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
 import prometheus  # noqa: E402
-from processes import children  # noqa: E402
+from processes import alive, children  # noqa: E402
 
 
 @unittest.skipUnless(common.HAVE_REDIS, "redis-server is not installed")
@@ -78,7 +78,7 @@ class RedisJson(unittest.TestCase):
             keeper, = children(server.pid)
             redis, = children(keeper)
         for pid in (keeper, redis):
-            self.assertFalse(os.path.exists(f"/proc/{pid}"))
+            self.assertFalse(alive(pid))
 
     def test_leaves_nothing_behind_when_killed(self):
         server = wire.Server("examples/redis-json")
@@ -91,7 +91,7 @@ class RedisJson(unittest.TestCase):
         server.process.kill()
         server.process.wait()
         server.log.close()
-        wire.wait_until(lambda: not os.path.exists(f"/proc/{keeper}") and not os.path.exists(folder),
+        wire.wait_until(lambda: not alive(keeper) and not os.path.exists(folder),
                         "keeper, server and folder are gone")
 
 
