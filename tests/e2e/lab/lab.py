@@ -197,9 +197,10 @@ class Running(Lab):
         """It is replaced (here: removed) while the lab runs, as a build does."""
         copy = self.folder / "donmaz"
         shutil.copy(DONMAZ, copy)
+        phase = "  - {name: only, duration: 2s, endpoints: [{path: /fast}]}\n"
         path = self.write(f"  - name: a\n    command: sh -c 'rm {copy}; exec {PYTHON} "
                           f"{HERE}/server.py --host {{{{host}}}} --port {{{{port}}}}'\n"
-                          "    ready: {http: /health}\n")
+                          "    ready: {http: /health}\n", phase)
         result = subprocess.run([copy, "lab", "run", str(path), "--json", "out.json"],
                                 capture_output=True, text=True, timeout=DEADLINE, cwd=self.folder,
                                 check=False)
@@ -500,7 +501,7 @@ class BadTarget(Lab):
         path = self.write(self.server("a", "--hang /slow"),
                           "  - {name: p, duration: 200ms, endpoints: [{path: /slow}]}\n",
                           "table: [{metric: p99_ms, phase: p, path: /slow}]\n")
-        result = self.run_lab(path, "--json", "out.json")
+        result = self.run_lab(path, "--json", "out.json", env={**os.environ, "FAKE_LOAD_TIMEOUT": "0.2"})
         run = json.loads((self.folder / "out.json").read_text())
         endpoint = run["stacks"][0]["phases"][0]["endpoints"][0]
         self.assertEqual((endpoint["requests"], endpoint["rps"]), (0, 0))

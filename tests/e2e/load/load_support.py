@@ -1,5 +1,4 @@
 """Scripted servers and a way to run `donmaz load` against them."""
-import functools
 import json
 import os
 import socket
@@ -8,6 +7,9 @@ import sys
 import tempfile
 import threading
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+from processes import again_on_a_busy_machine  # noqa: E402,F401
 
 DONMAZ = os.environ.get("DONMAZ", "donmaz")
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -190,22 +192,6 @@ def load(*args, timeout=180, env=None):
 
 def load_json(*args, **kwargs):
     return load("-j", *args, **kwargs)
-
-
-def again_on_a_busy_machine(test):
-    """For tests whose subject is time: what others do to the figures of one run proves nothing, so it
-    is made again; a fault of ours is in every run."""
-
-    @functools.wraps(test)
-    def tried(self):
-        for _ in range(4):
-            try:
-                return test(self)
-            except AssertionError as error:
-                print(f"again: {error}", file=sys.stderr)
-        return test(self)
-
-    return tried
 
 
 class LoadTest(unittest.TestCase):

@@ -239,6 +239,7 @@ class Requests(LoadTest):
         self.assertEqual(result.json["latency"]["totalCount"], 5)
         self.assertEqual(result.json["throughput"]["total"], 5 * len(OK))
 
+    @again_on_a_busy_machine
     def test_warm_up_is_loaded_but_not_counted(self):
         server = self.serve_counting()
         result = load_json("-c", 1, "--warmup", "200ms", "-a", 10, server.url())
