@@ -13,8 +13,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+from processes import again_on_a_busy_machine, children, cpu_seconds, wait_until  # noqa: E402
 
 DONMAZ, OMIT = map(os.path.abspath, sys.argv[1:3])
 NODE = sys.argv[3] if len(sys.argv) > 3 else None
@@ -48,12 +50,24 @@ console.log('up');
 """
 
 
-def wait_for(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError("timed out")
-        time.sleep(0.01)
+def wait_used(tool, seconds):
+    """Until what the tool started has used so much CPU time from here on."""
+    guard = wait_until(lambda: children(tool), "its guard")[0]
+    program = wait_until(lambda: children(guard), "its program")[0]
+    before = cpu_seconds(program)
+    wait_until(lambda: cpu_seconds(program) >= before + seconds, f"{seconds} s of CPU time")
+
+
+def taken(pid):
+    """Until the process has no signal that it has not taken yet; it may have ended by it."""
+    def none_waits():
+        try:
+            with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+                fields = dict(line.split(":", 1) for line in file if line.startswith(("SigPnd", "ShdPnd")))
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        return not any(int(value, 16) & 1 << signal.SIGINT - 1 for value in fields.values())
+    wait_until(none_waits, "the signal is taken")
 
 
 class Attack(unittest.TestCase):
@@ -131,7 +145,7 @@ class Attack(unittest.TestCase):
                     if os.readlink(fd) == program:
                         return True
             return tool.poll() is not None
-        wait_for(held)
+        wait_until(held, "the program is held")
         shutil.copy("/bin/ls", self.path("other"))
         os.rename(self.path("other"), program)
         _, err = tool.communicate(timeout=60)
@@ -139,10 +153,11 @@ class Attack(unittest.TestCase):
         self.assertGreater(self.share(self.read_stacks(out), lambda f: "burns" in f), 0.8)
 
     @unittest.skipUnless(ROOT, "what was replaced before can be had with rights only")
+    @again_on_a_busy_machine  # a while in which others take the core has no sample
     def test_a_program_replaced_before_attaching_keeps_its_names(self):
         program = shutil.copy(OMIT, self.path("program"))
         with self.running(program, "burn", "60000") as target:
-            wait_for(lambda: os.readlink(f"/proc/{target.pid}/exe") == program)
+            wait_until(lambda: os.readlink(f"/proc/{target.pid}/exe") == program, "the program runs")
             shutil.copy("/bin/ls", self.path("other"))
             os.rename(self.path("other"), program)
             stacks = self.stacks("--pid", str(target.pid), "-d", "300ms")
@@ -188,11 +203,11 @@ class Attack(unittest.TestCase):
                                     NODE, script], stderr=subprocess.PIPE, text=True, env=self.env,
                                    cwd=self.folder)
             self.addCleanup(lambda tool=run: tool.poll() is None and tool.kill())
-            wait_for(lambda: os.path.exists(self.path("started")))
-            time.sleep(0.3)  # something must be there to be sampled
+            wait_until(lambda: os.path.exists(self.path("started")), "the script runs")
+            wait_used(run.pid, 0.3)  # something must be there to be sampled
             for _ in range(times):
                 run.send_signal(signal.SIGINT)
-                time.sleep(0.02)  # two at once would be one
+                taken(run.pid)  # two at once would be one
             _, err = run.communicate(timeout=60)
             if times == 2:
                 self.assertEqual(run.returncode, 0, err)
@@ -201,6 +216,7 @@ class Attack(unittest.TestCase):
                 self.assertIn(run.returncode, (0, 1), err)  # 0: it was done before
 
     @unittest.skipUnless(NODE and ALLOWED, "takes Node and perf events")
+    @again_on_a_busy_machine  # a while in which others take the core has no sample
     def test_a_perf_map_of_ones_own_is_read_and_left_alone(self):
         script = self.path("ticks.js", TICKS)
         with self.running(NODE, "--perf-basic-prof", "--interpreted-frames-native-stack",

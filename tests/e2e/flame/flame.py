@@ -10,8 +10,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+from processes import children, cpu_seconds, wait_until  # noqa: E402
 
 DONMAZ, NODE = map(os.path.abspath, sys.argv[1:3])
 
@@ -38,17 +40,18 @@ else {
 
 # One worker ends by itself, the other is ended by its parent, which then goes on.
 SHORT_LIVED = """
-const { Worker, isMainThread } = require('worker_threads');
+const { Worker, isMainThread, workerData } = require('worker_threads');
 function spin(ms) { const end = Date.now() + ms; let n = 0; while (Date.now() < end) n += Math.sqrt(n); return n; }
 function endsByItself() { spin(300); }
-function endedByItsParent() { for (;;) spin(10); }
+function endedByItsParent() { for (;;) { spin(10); Atomics.add(workerData, 0, 1); } }
 function goesOn() { spin(200); }
 if (isMainThread) {
   const first = new Worker(__filename, { argv: ['itself'] });
   first.on('exit', () => {
-    const second = new Worker(__filename, { argv: ['parent'] });
-    second.on('online', () => setTimeout(() => second.terminate(), 2500));
-    second.on('exit', goesOn);
+    const turns = new Int32Array(new SharedArrayBuffer(4));
+    const second = new Worker(__filename, { argv: ['parent'], workerData: turns });
+    const look = setInterval(() => { if (Atomics.load(turns, 0) >= 100) second.terminate(); }, 20);
+    second.on('exit', () => { clearInterval(look); goesOn(); });
   });
 } else if (process.argv[2] === 'itself') endsByItself(); else endedByItsParent();
 """
@@ -65,12 +68,12 @@ def running(command):
         server.communicate()
 
 
-def wait_for(condition, seconds=30):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError("timed out")
-        time.sleep(0.01)
+def wait_used(tool, seconds):
+    """Until what the tool started has used so much CPU time from here on."""
+    guard = wait_until(lambda: children(tool), "its guard")[0]
+    program = wait_until(lambda: children(guard), "its program")[0]
+    before = cpu_seconds(program)
+    wait_until(lambda: cpu_seconds(program) >= before + seconds, f"{seconds} s of CPU time")
 
 
 class Flame(unittest.TestCase):
@@ -145,8 +148,8 @@ class Flame(unittest.TestCase):
         run = subprocess.Popen([DONMAZ, "flame", "-o", page, "--json", "-", "--", NODE, script],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                env=self.env, cwd=self.folder.name)
-        wait_for(lambda: os.path.exists(self.path("started")))
-        time.sleep(0.3)  # something must be there to be sampled
+        wait_until(lambda: os.path.exists(self.path("started")), "the script runs")
+        wait_used(run.pid, 0.5)  # more than Node took before
         run.send_signal(signal.SIGINT)
         out, err = run.communicate(timeout=60)
         self.assertEqual(run.returncode, 0, err)
@@ -179,7 +182,7 @@ class Flame(unittest.TestCase):
                     if link.startswith("socket:[") and link[8:-1] in listening:
                         return False
                 return True
-            wait_for(closed)
+            wait_until(closed, "the inspector is closed")
 
     def test_a_target_that_ends_with_an_error_is_no_error_of_ours(self):
         script = self.path("throws.js", BUSY + "throw new Error('x');")
