@@ -88,7 +88,7 @@ static int end(void **state)
 /* All lines of the log, as an array. */
 static json_t *lines(void)
 {
-    assert_int_equal(dz_logger_flush(logger, 10000), 0);
+    assert_int_equal(dz_logger_flush(logger, 60000), 0);
     FILE *from = fopen(file, "r");
     assert_non_null(from);
     json_t *all = json_array();

@@ -303,12 +303,39 @@ static void under_pressure_connections_are_closed_first(void **state)
 
 /* --- loop lag: case 4 --- */
 
+/* Says /spin, which must not be refused: on a slow machine it may have waited too long itself. */
+static void spin_on(int fd)
+{
+    atomic_store(&released, false);
+    for (reply got = {0}; atomic_load(&running) == 0; reply_free(&got)) {
+        struct pollfd answer = {.fd = fd, .events = POLLIN};
+        say(fd, GET("/spin"));
+        wait_until(atomic_load(&running) == 1 || poll(&answer, 1, 0) == 1);
+        if (atomic_load(&running) == 1)
+            return;
+        got = hear(fd);
+        assert_int_equal(got.status, 503);
+    }
+}
+
+/* Asks until it is not refused: a machine that is slow is overloaded, too. */
+static void warm_up(int fd)
+{
+    int status;
+    do {
+        say(fd, GET("/work"));
+        reply got = hear(fd);
+        status = got.status;
+        reply_free(&got);
+    } while (status == 503);
+    assert_int_equal(status, 200);
+}
+
 /* Spins on the loop for longer than the lag allowed, while two requests wait in their sockets. */
 static void stall(const int *fds, uint64_t ns)
 {
+    spin_on(fds[0]);
     uint64_t began = dz_now();
-    say(fds[0], GET("/spin"));
-    wait_until(atomic_load(&running) == 1);
     say(fds[1], GET("/work"));
     say(fds[2], GET("/livez"));
     wait_until(arrived(fds[1]) && arrived(fds[2]));
@@ -327,8 +354,7 @@ static void with_rescue_off_a_stalled_loop_refuses_and_recovers(void **state)
     start();
     for (int i = 0; i < 3; i++) {
         fds[i] = connect_to(port);
-        say(fds[i], GET("/work"));
-        assert_status(hear(fds[i]), 200);
+        warm_up(fds[i]);
     }
     stall(fds, 600 * DZ_MS); /* allowed: 500 */
     reply refused = hear(fds[1]);
@@ -336,7 +362,7 @@ static void with_rescue_off_a_stalled_loop_refuses_and_recovers(void **state)
     assert_true(reply_has(&refused, "Retry-After: 1"));
     reply_free(&refused);
     assert_reply(hear(fds[2]), 200, "{\"status\":\"live\"}\n");
-    assert_int_equal(stats().refused_by[DZ_SHED_BY_LAG], 1);
+    assert_true(stats().refused_by[DZ_SHED_BY_LAG] > 0);
     close_all(fds, 3);
     reply again;
     do {
@@ -363,9 +389,9 @@ static void a_stall_is_remembered_for_one_sample(void **state)
     assert_int_equal(dz_loop_lag(&loop), DZ_MS);
 }
 
-static void a_rescued_handler_is_no_lag(void **state)
+/* How many requests were refused because a handler took its loop for longer than is allowed. */
+static uint64_t refused_beside_a_long_handler(void)
 {
-    (void)state;
     int fds[3];
     make();
     set("shed", "adaptive");
@@ -373,37 +399,28 @@ static void a_rescued_handler_is_no_lag(void **state)
     start();
     for (int i = 0; i < 3; i++)
         fds[i] = connect_to(port);
+    spin_on(fds[0]);
     uint64_t began = dz_now();
-    say(fds[0], GET("/spin"));
-    wait_until(atomic_load(&running) == 1);
-    say(fds[1], GET("/work"));
-    assert_reply(hear(fds[1]), 200, "worked"); /* while it still spins */
+    warm_up(fds[1]); /* while it still spins */
     wait_until(dz_now() - began > 1200 * DZ_MS);
     atomic_store(&released, true);
     assert_reply(hear(fds[0]), 200, "spun");
-    say(fds[2], GET("/work"));
-    assert_reply(hear(fds[2]), 200, "worked");
-    assert_int_equal(stats().refused, 0);
+    warm_up(fds[2]);
+    uint64_t refused = stats().refused;
     close_all(fds, 3);
     finish();
+    return refused;
+}
+
+static void a_rescued_handler_is_no_lag(void **state)
+{
+    (void)state;
+    /* Tried again: a machine that itself stops for a second is lag. */
+    for (int left = 5; refused_beside_a_long_handler() > 0;)
+        assert_true(--left > 0);
 }
 
 /* --- queue wait --- */
-
-/* Says /spin, which must not be refused: on a slow machine it may have waited too long itself. */
-static void spin_on(int fd)
-{
-    atomic_store(&released, false);
-    for (reply got = {0}; atomic_load(&running) == 0; reply_free(&got)) {
-        struct pollfd answer = {.fd = fd, .events = POLLIN};
-        say(fd, GET("/spin"));
-        wait_until(atomic_load(&running) == 1 || poll(&answer, 1, 0) == 1);
-        if (atomic_load(&running) == 1)
-            return;
-        got = hear(fd);
-        assert_int_equal(got.status, 503);
-    }
-}
 
 static void what_waited_too_long_is_refused_at_its_turn(void **state)
 {
@@ -559,6 +576,7 @@ static void while_it_stops_it_refuses_and_is_not_ready(void **state)
     }
     say(fds[1], "GET /work HTTP/1.1\r\n");
     say(fds[2], "GET /readyz HTTP/1.1\r\n");
+    wait_until(arrived(fds[1]) && arrived(fds[2]));
     /* Both are being read when the loop has answered this. */
     assert_status(ask(port, GET("/livez")), 200);
     dz_app_stop(app);

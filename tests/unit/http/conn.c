@@ -335,6 +335,7 @@ static void a_request_that_has_arrived_when_the_drain_begins_is_answered(void **
     say(busy, GET("/compute"));
     wait_until(atomic_load(&inside) == 1);
     say(idle, GET("/"));
+    wait_until(arrived(idle));
     dz_app_stop(app);
     atomic_store(&let_go, true);
     assert_reply(hear(busy), 200, "computed");

@@ -21,12 +21,13 @@ static void starting_and_stopping_leaves_no_thread_and_no_descriptor(void **stat
     (void)state;
     const dz_runtime_options options = {.loops = 3, .rescue_after_ns = DZ_MS, .rescue_max = 4};
     rig_free(rig_new(options)); /* what the first use of a library opens is open now */
-    size_t fds = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task");
+    size_t fds = entries_of("/proc/self/fd");
+    /* A thread that was joined may be listed for a moment longer. */
+    size_t threads = entries_of("/proc/self/task");
     for (int i = 0; i < 20; i++)
         rig_free(rig_new(options));
     assert_int_equal(entries_of("/proc/self/fd"), fds);
-    /* A thread that was joined may be listed for a moment longer. */
-    wait_until(entries_of("/proc/self/task") == threads);
+    wait_until(entries_of("/proc/self/task") <= threads);
 }
 
 static void a_runtime_that_never_started_can_be_freed(void **state)
@@ -84,7 +85,7 @@ static void a_start_that_gets_too_few_threads_fails_and_leaves_nothing(void **st
         atomic_store(&threads_left, -1);
         dz_runtime_free(runtime);
     }
-    wait_until(entries_of("/proc/self/task") == threads);
+    wait_until(entries_of("/proc/self/task") <= threads);
     assert_int_equal(entries_of("/proc/self/fd"), fds);
     atomic_store(&threads_left, NEEDED);
     dz_runtime *runtime = rig_new(options);

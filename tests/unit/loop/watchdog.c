@@ -346,9 +346,13 @@ static bool every_thread_has_base_nice(void)
     DIR *folder = opendir("/proc/self/task");
     assert_non_null(folder);
     bool all = true;
-    for (struct dirent *entry; (entry = readdir(folder));)
-        if (entry->d_name[0] != '.')
-            all &= getpriority(PRIO_PROCESS, (id_t)atoi(entry->d_name)) == base_nice;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        if (entry->d_name[0] == '.')
+            continue;
+        errno = 0;
+        int nice = getpriority(PRIO_PROCESS, (id_t)atoi(entry->d_name));
+        all &= nice == base_nice || errno == ESRCH; /* it has ended meanwhile */
+    }
     closedir(folder);
     return all;
 }

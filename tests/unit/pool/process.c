@@ -159,7 +159,7 @@ static void a_crash_costs_one_task_and_leaks_nothing(void **state)
         assert_int_equal(run("exit"), DZ_E_CRASHED);
         assert_true(run("pid") > 0);
     }
-    assert_int_equal(open_descriptors(), before);
+    wait_until(open_descriptors() <= before); /* the last worker's may still be closing */
     close_pool();
 }
 
