@@ -36,7 +36,7 @@ static const dz_option table[] = {
      "how long the program may take until it listens (30)"},
     {DZ_OPT_FLAG, 0, "no-inspect", NULL, AT(no_inspect), 0, 0,
      "leave Node's inspector closed: no function is named, no garbage collected before and\n"
-     "after"},
+     "after, and nothing seen inside a program that runs already"},
     {DZ_OPT_FLAG, 0, "no-probe", NULL, AT(no_probe), 0, 0,
      "do not ask it 20 times a second how soon it answers (by a line that is no HTTP request,\n"
      "which servers refuse)"},

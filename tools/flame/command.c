@@ -52,7 +52,8 @@ static const dz_option table[] = {
     {DZ_OPT_FLAG, 0, "no-native", NULL, AT(no_native), 0, 0,
      "no perf events: of Node only JavaScript, and nothing of other programs"},
     {DZ_OPT_FLAG, 0, "no-inspect", NULL, AT(no_inspect), 0, 0,
-     "leave Node's inspector closed: JavaScript is named by V8's perf map instead"},
+     "leave Node's inspector closed: JavaScript is named by V8's perf map instead,\n"
+     "which a program that runs already must have been started to write (--perf-basic-prof)"},
     {.kind = DZ_OPT_HEADING, .name = "What to write"},
     {DZ_OPT_STRING, 'o', "html", "FILE", AT(outputs.html), 0, 0,
      "the page (donmaz-flame-PID.html); - leaves it out"},

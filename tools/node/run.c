@@ -187,7 +187,8 @@ static int begin(dz_run *run)
         if (dz_tree_refresh(&run->tree) < 0)
             return dz_run_fail(run, DZ_EXIT_TARGET, "there is no such process%s", "");
         const char *why = NULL;
-        if (run->node_ready && dz_node_attach(&run->node, o->pid, &why) < 0 && why)
+        if (run->node_ready && o->inside.inspect && dz_node_attach(&run->node, o->pid, &why) < 0 &&
+            why)
             dz_print_clean(stderr, "%s: note: no look inside: %s\n", o->tool, why);
         return 0;
     }

@@ -372,5 +372,14 @@ class Doctor(unittest.TestCase):
             self.assertGreater(len(report["series"]["loops"][0]["rows"]), 20)
             self.assertIsNone(server.poll())
 
+    def test_a_running_process_whose_inspector_is_to_stay_closed_is_not_signalled(self):
+        script = self.script("process.on('SIGUSR1', () => process.exit(9)); require('http')"
+                             ".createServer((q, r) => r.end()).listen(0, '127.0.0.1', () => console.log(1))")
+        with running([NODE, script]) as server:
+            server.stdout.readline()
+            report = self.report("--pid", str(server.pid), "--no-inspect", *SHORT)
+            self.assertEqual(report["series"]["loops"], [])
+            self.assertIsNone(server.poll())
+
 
 unittest.main(argv=["doctor.py", *sys.argv[5:]], verbosity=2)

@@ -7,6 +7,7 @@ import contextlib
 import glob
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -218,7 +219,7 @@ class Attack(unittest.TestCase):
     @unittest.skipUnless(NODE and ALLOWED, "takes Node and perf events")
     @again_on_a_busy_machine  # a while in which others take the core has no sample
     def test_a_perf_map_of_ones_own_is_read_and_left_alone(self):
-        script = self.path("ticks.js", TICKS)
+        script = self.path("ticks.js", TICKS + "process.on('SIGUSR1', () => process.exit(9));")
         with self.running(NODE, "--perf-basic-prof", "--interpreted-frames-native-stack",
                           script) as node:
             self.assertEqual(node.stdout.readline(), b"up\n")
@@ -226,9 +227,11 @@ class Attack(unittest.TestCase):
             self.addCleanup(lambda: os.path.exists(own) and os.remove(own))
             stacks = self.stacks("--no-inspect", "--pid", str(node.pid), "-d", "1s")
             self.assertTrue(os.path.exists(own))
+            self.assertIsNone(node.poll())  # nobody asked it to open its inspector
         named = [frame for frames, _ in stacks for frame in frames if "burn " in frame]
         self.assertTrue(named, stacks[:3])
-        self.assertTrue(all(f"{script}:2:" in frame for frame in named), named[:3])
+        where = re.compile(re.escape(script) + r":2(:\d+)?$")  # without the column up to Node 18
+        self.assertTrue(all(where.search(frame) for frame in named), named[:3])
 
     @unittest.skipUnless(NODE and ALLOWED, "takes Node and perf events")
     def test_native_work_and_javascript_are_on_one_line_with_one_total(self):
