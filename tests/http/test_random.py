@@ -61,7 +61,9 @@ def converse(server, seed):
         data += rng.choice(GARBAGE)
     with server.connect() as c:
         # Written by another thread: the replies must be read meanwhile, or both sides wait.
-        writer = threading.Thread(target=write, args=(c, pieces(rng, data), end == "half-close"))
+        stuck = []
+        writer = threading.Thread(target=write,
+                                  args=(c, pieces(rng, data), end == "half-close", stuck))
         writer.start()
         if end in ("reset", "vanish"):
             requests = requests[:rng.randrange(len(requests) + 1)]
@@ -76,20 +78,22 @@ def converse(server, seed):
             return f"seed {seed}: {error!r}"
         finally:
             if end == "vanish":
-                c.socket.shutdown(wire.socket.SHUT_RDWR)
+                c.vanish()
             if end == "reset":
                 c.reset()
             writer.join()
-    return None
+    return f"seed {seed}: {stuck[0]!r}" if stuck else None
 
 
-def write(connection, parts, half_close):
+def write(connection, parts, half_close, stuck):
     try:
         connection.send(*parts)
         if half_close:
             connection.half_close()
     except OSError:
         pass  # refused, or the reader has left
+    except AssertionError as error:
+        stuck.append(error)
 
 
 class Random(unittest.TestCase):

@@ -206,6 +206,7 @@ class Connection:
         self.socket.connect(("127.0.0.1", port))
         self.port, self.server_port = self.socket.getsockname()[1], port
         self.sent = 0  # by send()
+        self.left = False  # reads no more, so the server may have to stop reading, too
         self.got = bytearray()  # received and not yet taken
 
     def send(self, *pieces):
@@ -217,15 +218,22 @@ class Connection:
             self.sent += len(piece)
 
     def wait_read(self):
-        """Until the server has read all that was sent, or has no such connection any more."""
-        wait_until(lambda: DIAG.has_read(self.server_port, self.port, self.sent),
+        """Until the server has read all that was sent, or has no such connection any more; no longer
+        than this end is there to read the replies."""
+        wait_until(lambda: self.left or DIAG.has_read(self.server_port, self.port, self.sent),
                    "the server reads what was sent")
 
     def half_close(self):
         self.socket.shutdown(socket.SHUT_WR)
 
+    def vanish(self):
+        """Neither reads nor writes any more, and keeps the socket."""
+        self.left = True
+        self.socket.shutdown(socket.SHUT_RDWR)
+
     def reset(self):
         """Closes so that the server gets a RST."""
+        self.left = True
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         self.socket.close()
 
