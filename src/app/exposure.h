@@ -28,8 +28,9 @@ typedef struct dz_probe {
 
 typedef struct dz_exposure {
     dz_core *core;
-    bool registered;
-    bool *shown; /* [route * DZ_STATUS_COUNT + status]: the series is registered */
+    bool registered; /* all that does not come later, as statuses do */
+    bool resumed;    /* a part may be there from an attempt that had no memory */
+    bool *shown;     /* [route * DZ_STATUS_COUNT + status]: the series is registered */
     bool refused[DZ_STATUS_COUNT];
     dz_route_ref *refs;
     dz_probe *probes;

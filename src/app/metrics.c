@@ -1,6 +1,7 @@
 /* What is measured of an app, as metrics. Nothing is registered before the first text is written: a
  * service that nobody scrapes pays for counting alone. */
 #include "app/exposure.h"
+#include "metrics/registry.h"
 
 #include <donmaz/error.h>
 
@@ -146,14 +147,8 @@ static void ask_loops(dz_exposure *it)
         dz_loop_post(one->loop, &one->msg);
         asked++;
     }
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += PROBE_MS * (long)DZ_MS;
-    if (until.tv_nsec >= (long)DZ_SEC) {
-        until.tv_nsec -= (long)DZ_SEC;
-        until.tv_sec++;
-    }
-    while (asked > 0 && sem_timedwait(&it->answered, &until) == 0)
+    const struct timespec until = dz_timespec(dz_now() + PROBE_MS * DZ_MS);
+    while (asked > 0 && sem_clockwait(&it->answered, CLOCK_MONOTONIC, &until) == 0)
         asked--;
 }
 
@@ -242,11 +237,13 @@ static int add_loop(dz_exposure *it, dz_probe *one)
     return rc;
 }
 
+/* May be called again after an error, and then adds what is missing. */
 static int add_everything(dz_exposure *it)
 {
     dz_core *core = it->core;
     unsigned loops = core->runtime->options.loops;
-    it->probes = calloc(loops, sizeof *it->probes);
+    if (!it->probes)
+        it->probes = calloc(loops, sizeof *it->probes);
     if (!it->probes)
         return DZ_E_NOMEM;
     it->probe_count = loops;
@@ -264,13 +261,15 @@ static int add_everything(dz_exposure *it)
 
 static int collect(dz_metrics *metrics, void *data)
 {
-    (void)metrics;
     dz_exposure *it = data;
     if (!it->core->heavy)
         return 0; /* not started */
     if (!it->registered) {
-        it->registered = true; /* once: a part of it may be there when memory runs out */
+        dz_metrics_resume(metrics, true); /* what an attempt that ran out of memory left is kept */
         int rc = add_everything(it);
+        dz_metrics_resume(metrics, false);
+        it->registered = rc == 0;
+        it->resumed = true;
         if (rc < 0)
             return rc;
     }

@@ -59,6 +59,24 @@ static double read_refused(void *data)
     return dz_read_u64(&ref->core->meter->refused[ref->status - DZ_STATUS_FIRST]);
 }
 
+/* What an attempt that had no memory for all of the route's series began with. */
+static dz_route_ref *find_ref(const dz_exposure *it, const dz_route *route)
+{
+    dz_route_ref *ref = it->resumed ? it->refs : NULL;
+    while (ref && (ref->route != route || ref->status != 0))
+        ref = ref->next;
+    return ref;
+}
+
+static void drop_last_ref(dz_exposure *it)
+{
+    dz_route_ref *ref = it->refs;
+    it->refs = ref->next;
+    free(ref->method);
+    free(ref);
+}
+
+/* NULL: no memory. */
 static dz_route_ref *add_ref(dz_exposure *it, const dz_route *route, int status)
 {
     dz_route_ref *ref = calloc(1, sizeof *ref);
@@ -70,7 +88,10 @@ static dz_route_ref *add_ref(dz_exposure *it, const dz_route *route, int status)
     size_t len = named ? (size_t)(route->pattern - route->label) - 1 : 3;
     ref->method = strndup(named ? route->label : "ANY", len);
     it->refs = ref;
-    return ref->method ? ref : NULL;
+    if (ref->method)
+        return ref;
+    drop_last_ref(it);
+    return NULL;
 }
 
 static const char *route_name(const dz_route *route)
@@ -90,7 +111,10 @@ static int add_status(dz_exposure *it, const dz_route *route, int status, dz_met
     const dz_metric metric = {"donmaz_http_requests_total",
                               "Requests answered, by route and status; 499: the client was gone.",
                               labels, 3};
-    return dz_metrics_counter_fn(it->core->metrics, &metric, read, ref);
+    int rc = dz_metrics_counter_fn(it->core->metrics, &metric, read, ref);
+    if (rc < 0)
+        drop_last_ref(it); /* the next time begins anew */
+    return rc;
 }
 
 static int show_statuses(dz_exposure *it, const dz_route *route)
@@ -143,7 +167,9 @@ static int add_route(dz_exposure *it, const dz_route *route)
          "lower priority.",
          read_route_class, true},
     };
-    dz_route_ref *ref = add_ref(it, route, 0);
+    dz_route_ref *ref = find_ref(it, route);
+    if (!ref)
+        ref = add_ref(it, route, 0);
     if (!ref)
         return DZ_E_NOMEM;
     const dz_label labels[] = {{"method", ref->method}, {"route", route_name(route)}};
@@ -173,14 +199,15 @@ static int for_each_route(dz_exposure *it, int (*fn)(dz_exposure *, const dz_rou
 
 int dz_expose_routes(dz_exposure *it)
 {
-    it->shown = calloc(it->core->meter->routes * DZ_STATUS_COUNT, sizeof *it->shown);
+    if (!it->shown)
+        it->shown = calloc(it->core->meter->routes * DZ_STATUS_COUNT, sizeof *it->shown);
     return it->shown ? for_each_route(it, add_route) : DZ_E_NOMEM;
 }
 
 int dz_expose_statuses(dz_exposure *it)
 {
     if (!it->shown)
-        return DZ_E_NOMEM; /* as it was at the first time */
+        return DZ_E_NOMEM; /* dz_expose_routes had none */
     int rc = show_refused(it);
     return rc == 0 ? for_each_route(it, show_statuses) : rc;
 }

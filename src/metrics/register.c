@@ -179,13 +179,19 @@ static int add_source(dz_series *series, dz_source what)
     return 0;
 }
 
+static bool has_fn(const dz_series *series, dz_metric_fn fn, const void *data)
+{
+    const dz_source *source = series->sources;
+    return source && source->fn == fn && source->data == data;
+}
+
 static int add_fn(dz_metrics *metrics, const dz_metric *metric, dz_metric_type type,
                   dz_metric_fn fn, void *data)
 {
     registration reg;
     pthread_mutex_lock(&metrics->lock);
     int rc = begin(metrics, metric, type, &reg);
-    if (rc == 0) {
+    if (rc == 0 && !(metrics->resuming && has_fn(reg.series, fn, data))) {
         bool taken = reg.series->counter || reg.series->gauge || reg.series->sources;
         rc = taken ? DZ_E_EXISTS
                    : add_source(reg.series, (dz_source){.fn = fn, .key = data, .data = data});
@@ -241,7 +247,7 @@ int dz_metrics_histogram(dz_metrics *metrics, const dz_metric *metric,
     registration reg;
     pthread_mutex_lock(&metrics->lock);
     int rc = begin(metrics, metric, DZ_METRIC_HISTOGRAM, &reg);
-    if (rc == 0) {
+    if (rc == 0 && !(metrics->resuming && has_histogram(reg.series, histogram))) {
         if (reg.new_family)
             rc = set_bounds(reg.family, scale, bounds, bound_count);
         else if (has_histogram(reg.series, histogram))

@@ -79,6 +79,13 @@ static void forget_in(dz_series *series, const void *key)
     }
 }
 
+void dz_metrics_resume(dz_metrics *metrics, bool on)
+{
+    pthread_mutex_lock(&metrics->lock);
+    metrics->resuming = on;
+    pthread_mutex_unlock(&metrics->lock);
+}
+
 int dz_metrics_collect(dz_metrics *metrics, dz_metrics_collector fn, void *data)
 {
     dz_collector *collector = malloc(sizeof *collector);

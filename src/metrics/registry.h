@@ -53,10 +53,15 @@ struct dz_metrics {
     pthread_mutex_t lock;
     locale_t c_locale; /* so that 0.5 is never written 0,5 */
     dz_family *families, **last;
+    bool resuming;
 };
 
 void dz_series_free(dz_series *series); /* NULL is harmless, here and below */
 void dz_family_free(dz_family *family); /* with its series */
+
+/* While `on`, registering a function or histogram exactly as it is there already succeeds: for
+ * whoever goes on after DZ_E_NOMEM with a list of which a part was registered. */
+void dz_metrics_resume(dz_metrics *metrics, bool on);
 
 /* The labels in name order, escaped (what makes a series the same series). *out is from malloc.
  * DZ_E_INVALID, DZ_E_NOMEM. */
