@@ -52,6 +52,7 @@ struct dz_logger {
     atomic_uint drains;            /* counts up after each; a futex for those who wait for room */
     atomic_uint waiting;           /* threads on that futex */
     atomic_bool running;           /* the writer thread exists */
+    atomic_uint ended;             /* 1: it has nothing left to do but to end; a futex */
     atomic_bool stop, reopen;
     atomic_uint flush_wanted, flush_done; /* flush_done is a futex */
 

@@ -201,8 +201,11 @@ static void *run(void *arg)
         bool stop = atomic_load(&logger->stop);
         found = drain_and_answer_flushes(logger);
         if (stop)
-            return NULL;
+            break;
     }
+    atomic_store(&logger->ended, 1);
+    futex_wake(&logger->ended);
+    return NULL;
 }
 
 /* All signals blocked: they are the application's, and EPIPE is wanted as an error. */
@@ -284,6 +287,19 @@ int dz_writer_flush(dz_logger *logger, unsigned timeout_ms)
     }
 }
 
+/* False: it hangs in a write. Not pthread_timedjoin_np: it waits by the wall clock, for an hour
+ * when that is set back an hour. */
+static bool wait_for_end(dz_logger *logger, uint64_t deadline)
+{
+    while (atomic_load(&logger->ended) == 0) {
+        uint64_t now = dz_now();
+        if (now >= deadline)
+            return false;
+        futex_wait(&logger->ended, 0, (long)((deadline - now) / DZ_MS) + 1);
+    }
+    return true;
+}
+
 bool dz_writer_stop(dz_logger *logger)
 {
     atomic_store(&logger->sink.deadline, dz_now() + (uint64_t)logger->close_ms * DZ_MS);
@@ -293,11 +309,11 @@ bool dz_writer_stop(dz_logger *logger)
         return true;
     }
     dz_writer_wake(logger);
-    struct timespec limit;
-    clock_gettime(CLOCK_REALTIME, &limit);
-    limit.tv_sec += logger->close_ms / 1000 + 2; /* the sink keeps its deadline to 100 ms or so */
-    if (pthread_timedjoin_np(logger->thread, NULL, &limit) == 0)
+    /* The sink keeps its deadline to 100 ms or so. */
+    if (wait_for_end(logger, dz_now() + (logger->close_ms + 2000ULL) * DZ_MS)) {
+        pthread_join(logger->thread, NULL);
         return true;
+    }
     pthread_detach(logger->thread);
     return false;
 }
