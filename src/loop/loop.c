@@ -160,12 +160,15 @@ bool dz_loop_carry(dz_loop *loop, dz_thread *thread)
     set_now(loop);
     dz_loop_run_deferred(loop); /* replies that were ready when the last thread got stuck */
     for (;;) {
-        dz_loop_run_inbox(loop);
-        dz_loop_run_timers(loop);
+        if (!dz_inbox_empty(&loop->inbox))
+            dz_loop_run_inbox(loop);
+        if (atomic_load_explicit(&loop->next_due, memory_order_relaxed) <= loop->now)
+            dz_loop_run_timers(loop);
         run_events(loop);
-        if (!dz_loop_run_ready(loop, thread))
+        if (!dz_list_empty(&loop->ready) && !dz_loop_run_ready(loop, thread))
             return false;
-        dz_loop_run_deferred(loop);
+        if (!dz_list_empty(&loop->deferred))
+            dz_loop_run_deferred(loop);
         if (loop->stopping)
             return true;
         poll_events(loop);
