@@ -49,7 +49,7 @@ const dz_setting dz_setting_table[] = {
     {"body-timeout", DZ_SETTING_DURATION, AT(body_timeout_ns), DZ_MS, DZ_SETTING_FOREVER, "TIME",
      "for a request body, and a second more for each 500 bytes\nthat came (20s)"},
     {"write-timeout", DZ_SETTING_DURATION, AT(write_timeout_ns), DZ_MS, DZ_SETTING_FOREVER, "TIME",
-     "for the client to take anything of a response (30s)"},
+     "for the client to take a response, and a second more for\neach 500 bytes it took (30s)"},
     {"drain-timeout", DZ_SETTING_DURATION, AT(drain_timeout_ns), 0, DZ_SETTING_FOREVER, "TIME",
      "for running requests when told to stop (10s)"},
     {"shed", DZ_SETTING_TEXT, AT(shed), 0, 0, "MODE",

@@ -48,6 +48,7 @@ struct dz_conn {
     dz_timer timer;
     uint64_t deadline;       /* of what the state waits for; UINT64_MAX: none. The timer fires */
     uint64_t write_deadline; /* then or earlier, and looks at all four */
+    uint64_t written, taken; /* bytes: into the socket; of them out of it when we last looked */
     uint64_t retry_at;       /* when to write again: the kernel had no memory */
     uint64_t held_until;     /* no request is read before; 0: none is held back */
     uint64_t refused_at;     /* see dz_http_hold_back */
@@ -110,6 +111,8 @@ void dz_conn_init_timer(dz_conn *conn);
 void dz_conn_set_deadline(dz_conn *conn, uint64_t due);
 /* After one of the other times was changed. */
 void dz_conn_arm(dz_conn *conn);
+/* Output waits: from now on the client must take it. */
+void dz_conn_await_room(dz_conn *conn);
 
 /* --- next.c --- */
 

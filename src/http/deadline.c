@@ -2,6 +2,9 @@
 
 #include <donmaz/error.h>
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
 /* The deadlines of a connection: one timer, set for the first of them or earlier. */
 
 void dz_conn_arm(dz_conn *conn)
@@ -23,6 +26,45 @@ void dz_conn_set_deadline(dz_conn *conn, uint64_t due)
     conn->deadline = due;
     dz_conn_arm(conn);
 }
+
+/* --- the client takes its response --- */
+
+/* A client that takes less is too slow: a byte now and then does not buy another timeout. */
+enum { MIN_RATE = 500 }; /* bytes a second */
+static const uint64_t PER_BYTE_NS = DZ_SEC / MIN_RATE;
+
+/* What has left the socket. The kernel tells when there is room again, which for a socket with a
+ * large buffer is long after the client began to take bytes out of it. */
+static uint64_t taken(const dz_conn *conn)
+{
+    int left = 0;
+    if (ioctl(conn->watch.fd, SIOCOUTQ, &left) < 0 || left < 0)
+        left = 0;
+    return conn->written > (uint64_t)left ? conn->written - (uint64_t)left : 0;
+}
+
+void dz_conn_await_room(dz_conn *conn)
+{
+    conn->taken = taken(conn);
+    conn->write_deadline = conn->home->loop->now + dz_conn_options(conn)->write_timeout_ns;
+    dz_conn_arm(conn);
+}
+
+/* False: the client has taken nothing since, or too little before. Otherwise it gets as much time
+ * as what it took is worth. */
+static bool extend_write_deadline(dz_conn *conn)
+{
+    uint64_t timeout = dz_conn_options(conn)->write_timeout_ns, so_far = taken(conn);
+    uint64_t more = so_far > conn->taken ? so_far - conn->taken : 0;
+    uint64_t extra = more > timeout / PER_BYTE_NS ? timeout : more * PER_BYTE_NS;
+    if (conn->fetching) /* it waits for our disk */
+        extra = timeout;
+    conn->taken = so_far;
+    conn->write_deadline = conn->home->loop->now + extra;
+    return extra > 0;
+}
+
+/* --- the timer --- */
 
 static void on_deadline(dz_conn *conn)
 {
@@ -53,8 +95,8 @@ static void on_deadline(dz_conn *conn)
 static void on_timer(dz_loop *loop, dz_timer *timer)
 {
     dz_conn *conn = DZ_CONTAINER(timer, dz_conn, timer);
-    if (conn->write_deadline <= loop->now) {
-        dz_conn_close(conn); /* the client takes nothing */
+    if (conn->write_deadline <= loop->now && !extend_write_deadline(conn)) {
+        dz_conn_close(conn);
         return;
     }
     if (conn->retry_at <= loop->now) {

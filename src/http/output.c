@@ -167,7 +167,7 @@ bool dz_conn_flush(dz_conn *conn)
                                   atomic_load_explicit(&home->bytes_out, memory_order_relaxed) +
                                       (uint64_t)written,
                                   memory_order_relaxed);
-            conn->write_deadline = UINT64_MAX;
+            conn->written += (uint64_t)written;
             from_files += file ? (size_t)written : 0;
             consume(conn, (size_t)written);
         } else if (errno == EAGAIN) {
@@ -182,10 +182,10 @@ bool dz_conn_flush(dz_conn *conn)
             return false;
         }
     }
-    if (!dz_list_empty(&conn->out) && conn->write_deadline == UINT64_MAX) {
-        conn->write_deadline = conn->home->loop->now + conn->home->server->options.write_timeout_ns;
-        dz_conn_arm(conn);
-    }
+    if (dz_list_empty(&conn->out))
+        conn->write_deadline = UINT64_MAX;
+    else if (conn->write_deadline == UINT64_MAX)
+        dz_conn_await_room(conn);
     wake_writer(conn);
     return true;
 }
