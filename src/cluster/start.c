@@ -16,6 +16,13 @@ void dz_explain_listen(const dz_core *core, int error, char *text, size_t size)
         advice = "ports below 1024 need root or CAP_NET_BIND_SERVICE: choose a higher --port";
     else if (error == -EADDRNOTAVAIL)
         advice = "no interface of this machine has that address: check --host";
+    else if (error == DZ_E_NO_THREAD) {
+        snprintf(text, size,
+                 "could not start: %s; raise the limit of processes (ulimit -u, or "
+                 "pids.max of the container)",
+                 dz_strerror(error));
+        return;
+    }
     snprintf(text, size, "can't listen on %s port %u: %s; %s", settings->host,
              (unsigned)settings->port, dz_strerror(error), advice);
 }
