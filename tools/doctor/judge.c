@@ -150,6 +150,13 @@ static bool no_data(dz_diagnosis *d, const dz_facts *f)
     return false;
 }
 
+/* A program that hardly ran has shown nothing: what is wrong with it would not have been seen. */
+static bool hardly_ran(const dz_facts *f)
+{
+    return f->demand.busiest >= STARVED_WANTED &&
+           f->demand.running < STARVED_GOT * f->demand.busiest;
+}
+
 static void find(dz_diagnosis *d, dz_verdict verdict, bool holds)
 {
     if (!holds)
@@ -204,6 +211,8 @@ void dz_judge(dz_diagnosis *d, const dz_facts *f)
     find(d, DZ_VERDICT_CORES, cores && !starved);
     find(d, DZ_VERDICT_OVERLOADED, (full && !blocked) || outside.overloaded);
     find(d, DZ_VERDICT_WAITING, waiting || outside.waiting);
+    if (d->verdict == DZ_VERDICT_HEALTHY && hardly_ran(f))
+        d->verdict = DZ_VERDICT_NO_DATA;
     switch (d->verdict) {
     case DZ_VERDICT_MEMORY:
         d->loop = memory;
@@ -228,6 +237,12 @@ void dz_judge(dz_diagnosis *d, const dz_facts *f)
     case DZ_VERDICT_WAITING:
         d->loop = waiting;
         dz_explain_waiting(d, f, waiting);
+        break;
+    case DZ_VERDICT_NO_DATA:
+        dz_say(d,
+               "a thread of it wanted a core %.0f%% of the time, and all of it got %.1f%% of one: "
+               "the machine was too full to see what it does",
+               100 * f->demand.busiest, 100 * f->demand.running);
         break;
     default:
         d->loop = worst(f, NULL, busy_weight);

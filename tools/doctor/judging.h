@@ -7,23 +7,25 @@
 #include <donmaz/export.h>
 
 /* The thresholds, each printed beside what was measured; docs/doctor.md gives the reasons. */
-#define MIN_SECONDS   1.0
-#define STALLED       0.05 /* of the time */
-#define STALLS        2    /* once is a hiccup */
-#define GC_SHARE      0.15
-#define GC_OF_STALLS  0.50
-#define RETAINED_MB   8.0
-#define RETAINED_PART 0.20
-#define RSS_MB        20.0
-#define WAIT_SHARE    0.20
-#define EXTRA_DEMAND  0.5 /* cores */
-#define THROTTLED     0.05
-#define FULL          0.90 /* utilisation */
-#define QUEUE_MS      20.0
-#define WAITING_MS    20.0
-#define WAITING_LOOP  0.70
-#define WAITING_PART  0.20
-#define FULL_MACHINE  0.85 /* of the cores */
+#define MIN_SECONDS    1.0
+#define STALLED        0.05 /* of the time */
+#define STALLS         2    /* once is a hiccup */
+#define GC_SHARE       0.15
+#define GC_OF_STALLS   0.50
+#define RETAINED_MB    8.0
+#define RETAINED_PART  0.20
+#define RSS_MB         20.0
+#define WAIT_SHARE     0.20
+#define EXTRA_DEMAND   0.5 /* cores */
+#define THROTTLED      0.05
+#define FULL           0.90 /* utilisation */
+#define QUEUE_MS       20.0
+#define WAITING_MS     20.0
+#define WAITING_LOOP   0.70
+#define WAITING_PART   0.20
+#define STARVED_WANTED 0.5  /* of the time, by one thread */
+#define STARVED_GOT    0.1  /* of that, by all */
+#define FULL_MACHINE   0.85 /* of the cores */
 
 /* A line of evidence. */
 void dz_say(dz_diagnosis *d, const char *format, ...) DZ_PRINTF(2, 3);

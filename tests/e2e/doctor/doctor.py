@@ -266,9 +266,9 @@ class Doctor(unittest.TestCase):
     def test_a_busy_script_without_a_port_is_judged_too(self):
         script = self.script("function grind() { const end = Date.now() + 30000; "
                              "while (Date.now() < end) Math.sqrt(end); }\ngrind();")
-        for _ in range(4):  # where others take the cores it is not busy
+        for _ in range(6):  # where others take the cores it is not busy
             report = self.report("--duration", "3s", "--", NODE, script)
-            if report["demand"]["others"] < 1:
+            if report["verdict"] == "blocked-loop" or report["demand"]["others"] < 1:
                 break
         self.assertEqual(report["verdict"], "blocked-loop", report["evidence"])
         self.assertIn(report["culprit"]["function"], ("grind", "(anonymous)"))

@@ -103,6 +103,23 @@ static void near_misses_stay_healthy(void **state)
     assert_verdict(&f, "healthy");
 }
 
+static void what_hardly_ran_is_not_called_healthy(void **state)
+{
+    (void)state;
+    dz_facts f;
+    healthy(&f);
+    f.demand.busiest = 0.9;
+    f.demand.running = 0.02;
+    dz_diagnosis d = judged(&f);
+    assert_int_equal(d.verdict, DZ_VERDICT_NO_DATA);
+    assert_non_null(strstr(d.evidence[0], "wanted a core 90% of the time"));
+    f.demand.running = 0.2; /* enough to see */
+    assert_verdict(&f, "healthy");
+    f.demand.running = 0.02;
+    f.loops[0].hung = true; /* what was seen all the same holds */
+    assert_verdict(&f, "blocked-loop");
+}
+
 static void a_hung_loop_is_blocked_and_named(void **state)
 {
     (void)state;
@@ -246,6 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verdicts_follow_their_thresholds),
         cmocka_unit_test(near_misses_stay_healthy),
+        cmocka_unit_test(what_hardly_ran_is_not_called_healthy),
         cmocka_unit_test(a_hung_loop_is_blocked_and_named),
         cmocka_unit_test(programs_are_judged_from_outside),
         cmocka_unit_test(from_outside_near_misses_stay_healthy),
