@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 5, SLOWEST_RESTART_MS = 1000 };
+enum { LOOK_MS = 5, SLOWEST_RESTART_MS = 1000, ATTEMPTS = 11 /* about two seconds */ };
 
 struct dz_child {
     int socket, pidfd;
@@ -133,16 +133,24 @@ static bool expose(dz_task *task, int pidfd, int *stop)
     return killed;
 }
 
+/* Asks again when a zygote was killed in the middle: the task has not begun. */
+static int replace_child(const dz_task *task, unsigned failures, dz_child **child)
+{
+    int rc = pause_before_restart(task, failures);
+    for (unsigned i = 0; rc == 0 && i < ATTEMPTS; i++) {
+        rc = new_child(task->pool, child);
+        if (rc != DZ_E_CLOSED)
+            return rc;
+        rc = pause_before_restart(task, i);
+    }
+    return rc < 0 ? rc : DZ_E_UNAVAILABLE;
+}
+
 int dz_child_run(dz_task *task)
 {
     static _Thread_local unsigned failures;
     dz_child **child = dz_worker_child();
-    int rc = 0;
-    if (!*child) {
-        rc = pause_before_restart(task, failures);
-        if (rc == 0)
-            rc = new_child(task->pool, child);
-    }
+    int rc = *child ? 0 : replace_child(task, failures, child);
     if (rc < 0) {
         dz_buf_release(&task->in);
         return rc;

@@ -20,13 +20,16 @@
 typedef struct dz_birth {
     uint64_t memory_max; /* bytes; 0: any */
     int64_t nice;        /* added to the zygote's */
+    uint64_t spare;      /* 1: no child that runs tasks, but another zygote */
 } dz_birth;
 
 /* Forks the zygote. NULL with errno set. */
 dz_zygote *dz_zygote_new(void);
 void dz_zygote_free(dz_zygote *zygote); /* and its children; NULL is fine */
 
-/* Any thread: a new child's socket and pidfd, the caller's to close. DZ_E_UNAVAILABLE. */
+/* Any thread: a new child's socket and pidfd, the caller's to close. DZ_E_UNAVAILABLE: no process
+ * can be made. DZ_E_CLOSED: a zygote was killed meanwhile, and so was the one in its place: ask
+ * again, after a while. */
 int dz_zygote_ask(dz_zygote *zygote, const dz_birth *birth, int *socket, int *pidfd);
 
 /* --- process.c --- */

@@ -12,12 +12,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Killing a zygote must not end the pool, but a server with threads is a bad place to fork from. So
+ * the zygote keeps a spare: a copy of itself that does nothing. When the one is gone the spare
+ * takes its place, makes children as of the same moment, and a spare of its own. */
+
 enum { PATIENCE_MS = 1000 };
 
+typedef struct process {
+    int socket, pidfd; /* -1: there is none */
+} process;
+
 struct dz_zygote {
-    pid_t pid;
-    int socket, pidfd;
     pthread_mutex_t lock; /* one request at a time */
+    process active, spare;
 };
 
 /* --- in the zygote --- */
@@ -71,6 +78,8 @@ static int send_two(int control, int first, int second)
     return b < 0 ? (int)b : 0;
 }
 
+_Noreturn static void become_zygote(int socket);
+
 /* Returns 0 or -errno, which the asker is told. */
 static int make_child(int control, const dz_birth *birth)
 {
@@ -79,6 +88,8 @@ static int make_child(int control, const dz_birth *birth)
         return -errno;
     pid_t pid = fork();
     if (pid == 0) {
+        if (birth->spare)
+            become_zygote(pair[1]);
         close(control);
         close(pair[0]);
         start_child(birth, pair[1]);
@@ -139,34 +150,129 @@ _Noreturn static void run_zygote(int control)
     }
 }
 
+/* Nothing of the server or of another zygote may be kept open by a process that outlives it. */
+_Noreturn static void become_zygote(int socket)
+{
+    int control = dup2(socket, 3);
+    fcntl(control, F_SETFD, FD_CLOEXEC);
+    syscall(SYS_close_range, 4, ~0u, 0);
+    run_zygote(control);
+}
+
 /* --- in the server --- */
+
+static bool is_alive(const process *of)
+{
+    struct pollfd ended = {.fd = of->pidfd, .events = POLLIN};
+    return of->pidfd >= 0 && poll(&ended, 1, 0) == 0;
+}
+
+/* Ends it, if that is still needed, and waits until it is gone. */
+static void end_process(process *of)
+{
+    if (of->socket >= 0)
+        close(of->socket); /* upon which it reaps what has ended, and exits */
+    if (of->pidfd >= 0) {
+        struct pollfd ended = {.fd = of->pidfd, .events = POLLIN};
+        siginfo_t info;
+        if (poll(&ended, 1, PATIENCE_MS) == 0)
+            dz_child_kill(of->pidfd); /* somebody has stopped it */
+        while (poll(&ended, 1, -1) < 0 && errno == EINTR)
+            ;
+        /* A spare is a child of who made it, or of whoever adopts orphans. */
+        while (waitid(P_PIDFD, (id_t)of->pidfd, &info, WEXITED) < 0 && errno == EINTR)
+            ;
+        close(of->pidfd);
+    }
+    of->socket = of->pidfd = -1;
+}
+
+/* A copy of the server. False with errno set. */
+static bool fork_zygote(process *made)
+{
+    int pair[2];
+    *made = (process){-1, -1};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return false;
+    pid_t pid = fork();
+    if (pid == 0)
+        become_zygote(pair[1]);
+    int error = errno;
+    close(pair[1]);
+    if (pid < 0) {
+        close(pair[0]);
+        errno = error;
+        return false;
+    }
+    *made = (process){pair[0], (int)syscall(SYS_pidfd_open, pid, 0)};
+    if (made->pidfd >= 0)
+        return true;
+    error = errno;
+    end_process(made); /* at the end of its input it exits */
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    errno = error;
+    return false;
+}
+
+/* DZ_E_CLOSED: the zygote is gone. DZ_E_UNAVAILABLE: it could not. */
+static int ask(const process *zygote, const dz_birth *birth, process *made)
+{
+    int answer = 0;
+    *made = (process){-1, -1};
+    ssize_t n = dz_packet_send(zygote->socket, birth, sizeof *birth, -1);
+    if (n > 0)
+        n = dz_packet_receive(zygote->socket, &answer, sizeof answer, &made->socket, 1);
+    if (n == sizeof answer)
+        return DZ_E_UNAVAILABLE;
+    if (n == 1)
+        n = dz_packet_receive(zygote->socket, &answer, 1, &made->pidfd, 1);
+    if (n == 1 && made->socket >= 0 && made->pidfd >= 0)
+        return 0;
+    bool answered = n > 0; /* but there was no room for its descriptors */
+    if (made->socket >= 0)
+        close(made->socket);
+    if (made->pidfd >= 0)
+        close(made->pidfd);
+    *made = (process){-1, -1};
+    return answered ? DZ_E_UNAVAILABLE : DZ_E_CLOSED;
+}
+
+/* With the lock held. Without one the spare can be made later. */
+static void keep_spare(dz_zygote *zygote)
+{
+    static const dz_birth birth = {.spare = 1};
+    if (is_alive(&zygote->spare))
+        return;
+    end_process(&zygote->spare);
+    (void)ask(&zygote->active, &birth, &zygote->spare);
+}
+
+/* With the lock held. Both can only be gone when both were killed at about the same time: then
+ * there is nothing left to copy but the server as it is now. */
+static bool replace(dz_zygote *zygote)
+{
+    end_process(&zygote->active);
+    zygote->active = zygote->spare;
+    zygote->spare = (process){-1, -1};
+    if (is_alive(&zygote->active))
+        return true;
+    end_process(&zygote->active);
+    return fork_zygote(&zygote->active);
+}
 
 dz_zygote *dz_zygote_new(void)
 {
     dz_zygote *zygote = calloc(1, sizeof *zygote);
-    int pair[2];
     if (!zygote)
         return NULL;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+    zygote->spare = (process){-1, -1};
+    if (!fork_zygote(&zygote->active)) {
         free(zygote);
         return NULL;
     }
-    zygote->pid = fork();
-    if (zygote->pid == 0) {
-        /* Nothing of the server may be kept open by a process that outlives a crash of it. */
-        int control = dup2(pair[1], 3);
-        fcntl(control, F_SETFD, FD_CLOEXEC);
-        syscall(SYS_close_range, 4, ~0u, 0);
-        run_zygote(control);
-    }
-    close(pair[1]);
-    zygote->socket = pair[0];
-    zygote->pidfd = zygote->pid < 0 ? -1 : (int)syscall(SYS_pidfd_open, zygote->pid, 0);
     pthread_mutex_init(&zygote->lock, NULL);
-    if (zygote->pid < 0) {
-        dz_zygote_free(zygote);
-        return NULL;
-    }
+    keep_spare(zygote);
     return zygote;
 }
 
@@ -174,33 +280,26 @@ void dz_zygote_free(dz_zygote *zygote)
 {
     if (!zygote)
         return;
-    close(zygote->socket); /* upon which it reaps what has ended, and exits */
-    struct pollfd ended = {.fd = zygote->pidfd, .events = POLLIN};
-    if (zygote->pidfd >= 0 && poll(&ended, 1, PATIENCE_MS) == 0)
-        dz_child_kill(zygote->pidfd); /* somebody has stopped it */
-    if (zygote->pidfd >= 0)
-        close(zygote->pidfd);
-    if (zygote->pid > 0)
-        while (waitpid(zygote->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
+    end_process(&zygote->spare);
+    end_process(&zygote->active);
     pthread_mutex_destroy(&zygote->lock);
     free(zygote);
 }
 
 int dz_zygote_ask(dz_zygote *zygote, const dz_birth *birth, int *socket, int *pidfd)
 {
-    int answer = 0;
-    *socket = *pidfd = -1;
+    process made;
     pthread_mutex_lock(&zygote->lock);
-    ssize_t n = dz_packet_send(zygote->socket, birth, sizeof *birth, -1);
-    if (n > 0)
-        n = dz_packet_receive(zygote->socket, &answer, sizeof answer, socket, 1);
-    if (n == 1)
-        (void)dz_packet_receive(zygote->socket, &answer, 1, pidfd, 1); /* *pidfd tells */
+    int rc = is_alive(&zygote->active) ? ask(&zygote->active, birth, &made) : DZ_E_CLOSED;
+    if (rc == DZ_E_CLOSED) {
+        rc = DZ_E_UNAVAILABLE;
+        if (replace(zygote))
+            rc = ask(&zygote->active, birth, &made);
+    }
+    if (rc != DZ_E_CLOSED)
+        keep_spare(zygote);
     pthread_mutex_unlock(&zygote->lock);
-    if (*socket >= 0 && *pidfd >= 0)
-        return 0;
-    if (*socket >= 0)
-        close(*socket);
-    return DZ_E_UNAVAILABLE;
+    *socket = rc == 0 ? made.socket : -1;
+    *pidfd = rc == 0 ? made.pidfd : -1;
+    return rc;
 }
