@@ -35,6 +35,7 @@ static void send_pool_error(dz_response *res, int error)
     switch (error) {
     case DZ_E_CANCELLED: /* the client has gone: nobody reads this */
     case DZ_E_QUEUE_FULL:
+    case DZ_E_EXPIRED: /* it was never begun */
     case DZ_E_NO_THREAD:
     case DZ_E_SHUTDOWN:
     case DZ_E_UNAVAILABLE:

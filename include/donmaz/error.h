@@ -27,7 +27,8 @@
     X(DZ_E_CRASHED, -5015, "worker process died while running the task")                           \
     X(DZ_E_UNAVAILABLE, -5016, "service not available")                                            \
     X(DZ_E_SHUTDOWN, -5017, "shutting down")                                                       \
-    X(DZ_E_REPLY, -5018, "server answered with an error")
+    X(DZ_E_REPLY, -5018, "server answered with an error")                                          \
+    X(DZ_E_EXPIRED, -5019, "waited too long, and was never started")
 
 enum dz_error {
 #define X(name, value, text) name = (value),

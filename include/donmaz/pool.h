@@ -5,8 +5,9 @@
  * then a task that crashes, never ends or eats all memory costs that task, and nothing else.
  *
  *     queued ──────────> running ──────────> done: exactly once, with the task's result, or
- *        │ full, late,      │ crashed, too long,      DZ_E_QUEUE_FULL, DZ_E_TIMEOUT,
- *        │ cancelled        │ cancelled               DZ_E_CANCELLED, DZ_E_CRASHED
+ *        │ full, late,      │ crashed, too long,      DZ_E_QUEUE_FULL, DZ_E_EXPIRED (late),
+ *        │ cancelled        │ cancelled               DZ_E_TIMEOUT (too long),
+ *        │                  │                         DZ_E_CANCELLED, DZ_E_CRASHED
  *        └──────────────────┴──────────────────────> done
  */
 #ifndef DONMAZ_POOL_H
@@ -36,11 +37,12 @@ typedef struct dz_pool_options {
     unsigned min_workers;   /* kept when idle; default 0 */
     unsigned max_workers;   /* default: the CPU quota - 1, at least 1: a core stays for the loop */
     unsigned max_queue;     /* tasks that may wait; default 256 */
-    uint64_t idle_timeout_ns;  /* after which a worker above min_workers ends; default 60 s */
-    uint64_t queue_timeout_ns; /* how long a task may wait to start; default 0: for ever */
-    uint64_t run_limit_ns;     /* how long it may run once started; default 0: for ever */
-    int nice;                  /* added to the workers' nice value; default 0 */
-    unsigned recycle_tasks;    /* a worker is renewed after so many tasks; default 0: never */
+    uint64_t idle_timeout_ns; /* after which a worker above min_workers ends; default 60 s */
+    /* How long a task may wait to start, after which it never does (DZ_E_EXPIRED); and how long it
+     * may run once started (DZ_E_TIMEOUT). Default 0: for ever. */
+    uint64_t queue_timeout_ns, run_limit_ns;
+    int nice;               /* added to the workers' nice value; default 0 */
+    unsigned recycle_tasks; /* a worker is renewed after so many tasks; default 0: never */
     /* For DZ_PROCESSES: */
     uint64_t recycle_memory; /* or when it holds more than so many bytes; default 0: never */
     uint64_t memory_max;     /* bytes a process may allocate; beyond it malloc fails; default 0 */
@@ -65,8 +67,12 @@ DZ_API int dz_pool_add_task(dz_pool *pool, const char *name, dz_task_fn *fn);
  *   DZ_E_NOT_FOUND   no such task           DZ_E_NOT_OWNED  `in` can't be transferred
  *   DZ_E_QUEUE_FULL  answer 503             DZ_E_NO_THREAD  no worker could be started
  *   DZ_E_STATE       not in a handler       DZ_E_SHUTDOWN   the pool is closing
- *   DZ_E_TIMEOUT     waited or ran too long DZ_E_CANCELLED  nobody wants the result
- *   DZ_E_CRASHED     its process died       DZ_E_NOMEM
+ *   DZ_E_EXPIRED     waited too long, and   DZ_E_TIMEOUT    ran too long, and was stopped
+ *                    was never started      DZ_E_CANCELLED  nobody wants the result
+ *   DZ_E_CRASHED     its process died       DZ_E_UNAVAILABLE no process can be made: answer 503
+ *   DZ_E_NOMEM
+ * After DZ_E_EXPIRED, DZ_E_QUEUE_FULL and DZ_E_UNAVAILABLE the task has had no effect and may be
+ * asked for again; after DZ_E_TIMEOUT, DZ_E_CRASHED and DZ_E_CANCELLED it may have done a part.
  * With threads a running task ends at its own next look at dz_task_cancelled; with processes it is
  * ended at once. */
 DZ_API int dz_pool_run(dz_pool *pool, const char *name, dz_buf *in, dz_buf *out);
@@ -136,6 +142,7 @@ typedef struct dz_pool_stats {
     uint64_t completed; /* ended with 0 or more */
     uint64_t failed;    /* ended with an error of their own */
     uint64_t cancelled, timed_out, crashed;
+    uint64_t expired;   /* waited longer than queue_timeout_ns, and never started */
     uint64_t refused;   /* not taken: full, closing, no thread */
     uint64_t busy_ns;   /* time workers spent on tasks, running ones included */
     double utilisation; /* the share that was of all workers' time since the last call; 0 to 1 */

@@ -76,7 +76,7 @@ struct dz_pool {
     dz_list tasks;
 
     _Alignas(DZ_LINE) _Atomic uint64_t completed;
-    _Atomic uint64_t failed, cancelled, timed_out, crashed, refused;
+    _Atomic uint64_t failed, cancelled, timed_out, expired, crashed, refused;
 };
 
 /* Before the first job: workers that run are kept on different cores, together with those of other

@@ -21,6 +21,7 @@ static void read_stats(dz_pool *pool, dz_pool_stats *stats, uint64_t now)
         .failed = read_counter(&pool->failed),
         .cancelled = read_counter(&pool->cancelled),
         .timed_out = read_counter(&pool->timed_out),
+        .expired = read_counter(&pool->expired),
         .crashed = read_counter(&pool->crashed),
         .refused = read_counter(&pool->refused),
         .busy_ns = dz_pool_busy(pool, now),
@@ -67,6 +68,7 @@ READER(read_completed, stats.completed)
 READER(read_failed, stats.failed)
 READER(read_cancelled, stats.cancelled)
 READER(read_timed_out, stats.timed_out)
+READER(read_expired, stats.expired)
 READER(read_crashed, stats.crashed)
 READER(read_refused, stats.refused)
 #undef READER
@@ -109,6 +111,7 @@ static const series all_series[] = {
     {TASKS, TASKS_HELP, "failed", read_failed, true},
     {TASKS, TASKS_HELP, "cancelled", read_cancelled, true},
     {TASKS, TASKS_HELP, "timed_out", read_timed_out, true},
+    {TASKS, TASKS_HELP, "expired", read_expired, true},
     {TASKS, TASKS_HELP, "crashed", read_crashed, true},
     {TASKS, TASKS_HELP, "refused", read_refused, true},
 };

@@ -45,6 +45,8 @@ void dz_pool_count_result(dz_pool *pool, int result)
         counter = &pool->cancelled;
     else if (result == DZ_E_TIMEOUT)
         counter = &pool->timed_out;
+    else if (result == DZ_E_EXPIRED)
+        counter = &pool->expired;
     else if (result == DZ_E_CRASHED)
         counter = &pool->crashed;
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);

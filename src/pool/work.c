@@ -27,7 +27,7 @@ static void on_timer(dz_loop *loop, dz_timer *timer)
     uint64_t started = atomic_load(&task->started), limit = task->options.run_limit_ns;
     if (!started && loop->now >= task->queue_until) {
         if (dz_pool_withdraw(task->pool, &task->job)) {
-            dz_task_complete(task, DZ_E_TIMEOUT);
+            dz_task_complete(task, DZ_E_EXPIRED);
             return;
         }
         task->queue_until = UINT64_MAX; /* a worker has just taken it */

@@ -13,10 +13,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-enum { FIBERS = 48, LARGE = 200 << 10, TASKS_MOST = 100000000 };
+enum { WORKERS = 3, FIBERS = 48, LARGE = 200 << 10, TASKS_MOST = 100000000 };
 
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \
@@ -38,8 +40,8 @@ static _Atomic uint64_t next_task;
 static _Atomic unsigned fibers_left;
 static _Atomic bool stop_others;
 static _Atomic uint64_t kills, leaves;
-static uint64_t by_result[6];
-enum { FINE, FAILED, CANCELLED, TIMED_OUT, CRASHED, REFUSED };
+enum { FINE, FAILED, CANCELLED, TIMED_OUT, EXPIRED, CRASHED, REFUSED, RESULTS };
+static uint64_t by_result[RESULTS];
 
 static uint64_t mix(uint64_t x)
 {
@@ -108,6 +110,7 @@ static void note_end(const order *it, int rc)
     int kind = rc >= 0                 ? FINE
                : rc == DZ_E_CANCELLED  ? CANCELLED
                : rc == DZ_E_TIMEOUT    ? TIMED_OUT
+               : rc == DZ_E_EXPIRED    ? EXPIRED
                : rc == DZ_E_CRASHED    ? CRASHED
                : rc == DZ_E_QUEUE_FULL ? REFUSED
                : rc == DZ_E_FORMAT     ? FAILED
@@ -295,32 +298,43 @@ static pid_t parent_of(pid_t pid)
     return end && strlen(end) > 4 ? (pid_t)strtol(end + 4, NULL, 10) : -1;
 }
 
-/* Kills one of the zygote's children, whatever it is doing. Its number can't be another's: the
+/* Kills a process whatever it is doing, if `parent` made it. Its number can't be another's: the
  * descriptor is taken first, then it is looked whose child it is. */
-static bool kill_one(pid_t zygote, uint64_t random)
+static bool kill_child(pid_t parent, pid_t victim)
 {
-    char path[64];
-    pid_t children[16];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", zygote, zygote);
-    size_t count = read_numbers(path, children, 16);
-    if (count == 0)
-        return false;
-    pid_t victim = children[random % count];
     int fd = (int)syscall(SYS_pidfd_open, victim, 0);
     if (fd < 0)
         return false;
     bool killed =
-        parent_of(victim) == zygote && syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) == 0;
+        parent_of(victim) == parent && syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) == 0;
     close(fd);
     return killed;
 }
 
+static pid_t child_of(pid_t parent, uint64_t random)
+{
+    char path[64];
+    pid_t children[16];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", parent, parent);
+    size_t count = read_numbers(path, children, 16);
+    return count > 0 ? children[random % count] : 0;
+}
+
+/* Mostly a worker or a spare zygote; now and then the zygote that the workers are made by. */
+static bool kill_one(uint64_t random)
+{
+    pid_t self = getpid(), zygote = child_of(self, random >> 8);
+    if (zygote <= 0)
+        return false;
+    if (random % 32 == 0)
+        return kill_child(self, zygote);
+    pid_t victim = child_of(zygote, random >> 16);
+    return victim > 0 && kill_child(zygote, victim);
+}
+
+/* What a killed zygote leaves behind becomes a child of this process. */
 static void *kill_workers(void *arg)
 {
-    pid_t zygote = 0;
-    char path[64];
-    snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
-    REQUIRE(read_numbers(path, &zygote, 1) == 1);
     uint64_t random = seed;
     while (!atomic_load(&stop_others)) {
         random = mix(random);
@@ -328,7 +342,9 @@ static void *kill_workers(void *arg)
         nanosleep(
             &(struct timespec){.tv_sec = (time_t)(ns / DZ_SEC), .tv_nsec = (long)(ns % DZ_SEC)},
             NULL);
-        atomic_fetch_add(&kills, kill_one(zygote, random >> 32));
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+        atomic_fetch_add(&kills, kill_one(random >> 32));
     }
     return arg;
 }
@@ -367,26 +383,28 @@ static void check_ends(const dz_pool_stats *stats)
         never_ran += atomic_load(&runs[i]) == 0;
     }
     uint64_t sum = 0;
-    for (size_t i = 0; i < 6; i++)
+    for (size_t i = 0; i < RESULTS; i++)
         sum += by_result[i];
     REQUIRE(sum == task_count);
     REQUIRE(stats->completed == by_result[FINE] && stats->failed == by_result[FAILED]);
     REQUIRE(stats->cancelled == by_result[CANCELLED] && stats->timed_out == by_result[TIMED_OUT]);
+    REQUIRE(stats->expired == by_result[EXPIRED]);
     REQUIRE(stats->crashed == by_result[CRASHED] && stats->refused == by_result[REFUSED]);
-    REQUIRE(never_ran <=
-            by_result[CANCELLED] + by_result[TIMED_OUT] + by_result[CRASHED] + by_result[REFUSED]);
+    REQUIRE(never_ran <= by_result[CANCELLED] + by_result[TIMED_OUT] + by_result[EXPIRED] +
+                             by_result[CRASHED] + by_result[REFUSED]);
     /* How many of each is the machine's affair: cancels and kills come by the clock. */
     REQUIRE(by_result[FINE] > 0 && by_result[CANCELLED] > 0);
-    REQUIRE(by_result[CRASHED] <= atomic_load(&kills));
+    REQUIRE(by_result[CRASHED] <= WORKERS * atomic_load(&kills)); /* by a zygote, all of them */
 }
 
 static void stress(void)
 {
+    REQUIRE(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
     size_t before = open_descriptors();
     dz_pool_options options;
     dz_pool_options_init(&options);
     options.isolation = isolation;
-    options.max_workers = 3;
+    options.max_workers = WORKERS;
     options.max_queue = 44; /* a little less than may come at once */
     options.idle_timeout_ns = 5 * DZ_MS;
     options.recycle_tasks = 5000;
@@ -460,10 +478,11 @@ int main(int argc, char **argv)
     stress();
     printf("%s, seed %" PRIu64 ": %" PRIu64 " tasks in %.1f s, each ended once: %" PRIu64
            " fine, %" PRIu64 " failed, %" PRIu64 " cancelled, %" PRIu64 " timed out, %" PRIu64
-           " crashed, %" PRIu64 " refused; %" PRIu64 " clients left, %" PRIu64 " workers killed\n",
+           " expired, %" PRIu64 " crashed, %" PRIu64 " refused; %" PRIu64 " clients left, %" PRIu64
+           " processes killed\n",
            isolation == DZ_PROCESSES ? "processes" : "threads", seed, task_count,
            (double)(dz_now() - start) / 1e9, by_result[FINE], by_result[FAILED],
-           by_result[CANCELLED], by_result[TIMED_OUT], by_result[CRASHED], by_result[REFUSED],
-           atomic_load(&leaves), atomic_load(&kills));
+           by_result[CANCELLED], by_result[TIMED_OUT], by_result[EXPIRED], by_result[CRASHED],
+           by_result[REFUSED], atomic_load(&leaves), atomic_load(&kills));
     return 0;
 }

@@ -219,7 +219,7 @@ static void waiting_does_not_count_as_running(void **state)
     wait_until(atomic_load(&shared->running) == 1);
     begin(&limited, "upper");
     begin(&late, "gate");
-    expect(&late, DZ_E_TIMEOUT);
+    expect(&late, DZ_E_EXPIRED);
     assert_int_equal(atomic_load(&shared->running), 1); /* it never began */
     atomic_store(&shared->gate, 1);
     expect(&first, 0);
@@ -229,6 +229,10 @@ static void waiting_does_not_count_as_running(void **state)
     caller endless = {.options.run_limit_ns = 30 * DZ_MS};
     begin(&endless, "gate");
     expect(&endless, DZ_E_TIMEOUT);
+    dz_pool_stats stats; /* which of both it was is told apart there, too */
+    dz_pool_get_stats(pool, &stats);
+    assert_int_equal(stats.expired, 1);
+    assert_true(stats.timed_out >= 1);
     close_pool();
 }
 

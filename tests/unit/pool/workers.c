@@ -138,7 +138,7 @@ static void metrics_tell_of_workers_and_tasks(void **state)
     assert_true(gauge(metrics, "donmaz_pool_running{pool=\"p\"} ") == 1);
     assert_true(gauge(metrics, "donmaz_pool_utilisation_ratio{pool=\"p\"} ") > 0);
     begin(&queued, "upper");
-    expect(&queued, DZ_E_TIMEOUT);
+    expect(&queued, DZ_E_EXPIRED);
     begin(&failing, "error");
     wait_until(gauge(metrics, "donmaz_pool_queued{pool=\"p\"} ") == 1);
     atomic_store(&shared->gate, 1);
@@ -149,7 +149,7 @@ static void metrics_tell_of_workers_and_tasks(void **state)
     static const struct {
         const char *result;
         int count;
-    } expected[] = {{"completed", 1}, {"failed", 1},  {"timed_out", 1},
+    } expected[] = {{"completed", 1}, {"failed", 1},  {"expired", 1}, {"timed_out", 0},
                     {"cancelled", 0}, {"crashed", 0}, {"refused", 0}};
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         char line[128];
