@@ -33,7 +33,7 @@ typedef enum dz_queue_deal {
 } dz_queue_deal;
 
 typedef struct dz_queue_latency {
-    double rps, p50_ms, p99_ms;
+    double rps, p50_ms, p99_ms; /* p99: what runs of 20 s show on average, if it is as many */
 } dz_queue_latency;
 
 typedef struct dz_queue_result {
@@ -44,8 +44,9 @@ typedef struct dz_queue_result {
 /* Requests longer than this are given to workers in the modes that have them. */
 #define DZ_QUEUE_LONG_MS 10.0
 
-/* Simulates until `requests` were answered, or five minutes of the server's time. At most
- * DZ_QUEUE_ROUTES routes. Deterministic. 0, DZ_E_INVALID, DZ_E_NOMEM. */
+/* Simulates until `requests` were answered, or a thousand seconds of the server's time, or what a
+ * second or two of ours can do. At most DZ_QUEUE_ROUTES routes. Deterministic. 0, DZ_E_INVALID,
+ * DZ_E_NOMEM. */
 int dz_queue_simulate(dz_queue_mode mode, dz_queue_deal deal, unsigned cores,
                       const dz_queue_route *routes, size_t count, size_t requests,
                       dz_queue_result *out);

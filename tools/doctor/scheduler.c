@@ -18,14 +18,6 @@ void dz_sched_init(dz_sched *s, size_t cores, size_t threads)
         s->threads[i].core = cores ? i % cores : 0;
 }
 
-static size_t ready_on(const dz_sched *s, size_t core)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < s->thread_count; i++)
-        n += s->threads[i].ready && s->threads[i].core == core;
-    return n;
-}
-
 /* The one that has had least; `waiting`: leaves out the one that runs. */
 static size_t least(const dz_sched *s, size_t core, bool waiting)
 {
@@ -60,6 +52,8 @@ static void move(dz_sched *s, size_t thread, size_t to)
     t->ready = false; /* so that it does not count as its own floor */
     t->had = floor_of(s, to) + ahead;
     t->ready = true;
+    s->cores[t->core].ready--;
+    s->cores[to].ready++;
     t->core = to;
     t->moved = s->now;
 }
@@ -87,6 +81,7 @@ void dz_sched_wake(dz_sched *s, size_t thread)
     t->had = idle != NONE ? low : low - AHEAD_MS;
     t->ready = true;
     dz_sched_core *c = &s->cores[t->core];
+    c->ready++;
     if (c->running == NONE ||
         (s->now - c->since >= SLICE_MS && t->had < s->threads[c->running].had))
         put_on(s, t->core, thread);
@@ -97,7 +92,7 @@ static size_t steal(const dz_sched *s)
 {
     size_t best = NONE, most = 1;
     for (size_t c = 0; c < s->core_count; c++) {
-        size_t n = ready_on(s, c);
+        size_t n = s->cores[c].ready;
         if (n > most) {
             most = n;
             best = c;
@@ -110,6 +105,7 @@ void dz_sched_sleep(dz_sched *s, size_t thread)
 {
     dz_sched_thread *t = &s->threads[thread];
     size_t core = t->core;
+    s->cores[core].ready -= t->ready;
     t->ready = false;
     if (s->cores[core].running != thread)
         return;
@@ -123,7 +119,7 @@ void dz_sched_sleep(dz_sched *s, size_t thread)
 
 static bool shared(const dz_sched *s, size_t core)
 {
-    return s->cores[core].running != NONE && least(s, core, true) != NONE;
+    return s->cores[core].running != NONE && s->cores[core].ready > 1;
 }
 
 double dz_sched_next(const dz_sched *s)
@@ -151,7 +147,7 @@ static void balance(dz_sched *s)
 {
     size_t most = 0, fewest = 0, max = 0, min = SIZE_MAX;
     for (size_t c = 0; c < s->core_count; c++) {
-        size_t n = ready_on(s, c);
+        size_t n = s->cores[c].ready;
         if (n > max) {
             max = n;
             most = c;

@@ -23,6 +23,7 @@ typedef struct dz_sched_thread {
 
 typedef struct dz_sched_core {
     size_t running; /* thread; SIZE_MAX: idle */
+    size_t ready;   /* threads of its queue, with the one that runs */
     double since;   /* when it was put on the core */
     double tick;    /* the next one */
 } dz_sched_core;

@@ -92,6 +92,34 @@ static void routes_have_figures_of_their_own(void **state)
     assert_true(r.routes[1].rps > 4);
 }
 
+/* A busy machine of many cores, and more clients than that: an estimate is no long computation. */
+static void many_cores_and_connections_are_no_obstacle(void **state)
+{
+    (void)state;
+    dz_queue_route routes[] = {{.service_ms = 5, .connections = 400},
+                               {.service_ms = 200, .connections = 2}};
+    for (int m = 0; m < DZ_QUEUE_MODES; m++) {
+        dz_queue_latency result = run((dz_queue_mode)m, 64, routes, 2);
+        assert_true(result.rps > 1);
+        assert_true(result.rps <= 64 * 1000 / 5.0 * 1.05);
+    }
+}
+
+/* One that is late waits for one more turn of the other; how often is chance, so the p99 is between
+ * that of a run in which it happened and of one in which it did not. */
+static void the_p99_is_what_runs_show_on_average(void **state)
+{
+    (void)state;
+    dz_queue_route routes[] = {{.service_ms = 6, .connections = 2},
+                               {.service_ms = 200, .connections = 2}};
+    dz_queue_result r;
+    assert_int_equal(dz_queue_simulate(DZ_QUEUE_CLUSTER, DZ_QUEUE_EVEN, 2, routes, 2, 20000, &r),
+                     0);
+    assert_near(r.routes[0].p50_ms, 206, 0.02);
+    assert_true(r.routes[0].p99_ms > 230);
+    assert_true(r.routes[0].p99_ms < 400);
+}
+
 static void the_cores_are_never_exceeded(void **state)
 {
     (void)state;
@@ -125,6 +153,8 @@ int main(void)
         cmocka_unit_test(an_uneven_deal_makes_a_cluster_worse_for_some),
         cmocka_unit_test(a_late_request_may_be_overtaken),
         cmocka_unit_test(routes_have_figures_of_their_own),
+        cmocka_unit_test(many_cores_and_connections_are_no_obstacle),
+        cmocka_unit_test(the_p99_is_what_runs_show_on_average),
         cmocka_unit_test(the_cores_are_never_exceeded),
         cmocka_unit_test(senseless_input_is_refused),
     };
