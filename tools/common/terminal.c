@@ -10,6 +10,16 @@ bool dz_is_terminal(FILE *file)
     return isatty(fileno(file)) == 1;
 }
 
+void dz_progress(const char *tool, const char *what)
+{
+    if (!dz_is_terminal(stderr))
+        return;
+    fputs("\r\x1b[K", stderr);
+    if (what)
+        fprintf(stderr, "%s: %s", tool, what);
+    fflush(stderr);
+}
+
 bool dz_wants_colour(FILE *file)
 {
     const char *no_colour = getenv("NO_COLOR");

@@ -23,6 +23,10 @@ bool dz_wants_colour(FILE *file);
 /* The escape sequence that starts a style, or ends all with DZ_STYLE_NONE. */
 const char *dz_style_code(dz_style style);
 
+/* On a terminal: says on one line of stderr, which the next call overwrites, what is going on. NULL
+ * takes the line away. */
+void dz_progress(const char *tool, const char *what);
+
 /* Columns that text takes on a terminal: UTF-8 code points. */
 size_t dz_text_width(const char *text);
 

@@ -2,6 +2,7 @@
 #include "doctor.h"
 
 #include "common/options.h"
+#include "common/subject.h"
 #include "common/terminal.h"
 #include "report/page.h"
 #include "tools.h"
@@ -68,11 +69,12 @@ static const dz_option_spec spec = {
     .count = sizeof table / sizeof table[0],
 };
 
+/* Together, however many processes there are: what does not answer is left behind. */
 static void collect_garbage(dz_doctor *d)
 {
-    for (size_t i = 0; i < d->run.node.links.count; i++)
-        if (!dz_inspector_gone(d->run.node.links.at[i].inspector))
-            dz_inspector_collect_garbage(d->run.node.links.at[i].inspector, 2000);
+    enum { GARBAGE_MS = 2000 };
+    dz_progress(tool, "the heaps are collected (2 s at most)");
+    dz_node_collect_garbage(&d->run.node, GARBAGE_MS);
 }
 
 /* Gives every loop time to report once after a collection. */
@@ -121,6 +123,7 @@ static void on_load(void *arg, dz_run *run)
     collect_garbage(d);
     d->garbage_before = dz_now();
     let_report(d);
+    dz_progress(tool, NULL); /* the load prints on the same terminal */
     if (!d->run.node.profiling)
         dz_node_profile_start(&d->run.node);
     dz_tree_refresh(&d->run.tree);
@@ -145,6 +148,7 @@ static void on_tick(void *arg, dz_run *run)
 static void on_end(void *arg, dz_run *run)
 {
     dz_doctor *d = arg;
+    dz_progress(tool, "the load has ended; the last figures are read (2 s at most)");
     dz_probe_stop(d->probe);
     dz_inside_stop(d->inside);
     d->facts.demand = dz_outside_demand(&d->outside, &run->tree, dz_now(), run->load_cpu_ns);
@@ -213,15 +217,11 @@ static bool listed(const char *list, dz_verdict verdict)
 
 static int check(const doctor_options *o, const dz_operands *operands)
 {
-    if (operands->args.count)
-        return dz_usage(tool, "'%s' is no option; the command comes after --",
-                        operands->args.items[0]);
+    int code = dz_subject_check(tool, operands, o->on_port, o->load);
+    if (code != DZ_OPTIONS_OK)
+        return code;
     if ((o->pid != 0) == (operands->command != NULL))
         return dz_usage(tool, "give a command after --, or --pid PID");
-    if (operands->command && operands->command_count == 0)
-        return dz_usage(tool, "no command after --");
-    if (o->on_port && o->load)
-        return dz_usage(tool, "give --on-port or --load, not both");
     for (const char *at = o->fail_if; at && *at;) {
         size_t len = strcspn(at, ",");
         bool known = dz_slice_equal(dz_slice_make(at, len), DZ_LIT("any"));
@@ -233,18 +233,6 @@ static int check(const doctor_options *o, const dz_operands *operands)
         at += len + (at[len] == ',');
     }
     return DZ_OPTIONS_OK;
-}
-
-static void set_title(dz_doctor *d, const doctor_options *o, const dz_operands *operands)
-{
-    size_t at = 0;
-    if (o->pid)
-        snprintf(d->title, sizeof d->title, "process %d", (int)o->pid);
-    for (int i = 0; i < operands->command_count && at < sizeof d->title; i++) {
-        int n =
-            snprintf(d->title + at, sizeof d->title - at, i ? " %s" : "%s", operands->command[i]);
-        at += n > 0 ? (size_t)n : 0;
-    }
 }
 
 static int examine(dz_doctor *d, const doctor_options *o, const dz_operands *operands)
@@ -269,7 +257,7 @@ static int examine(dz_doctor *d, const doctor_options *o, const dz_operands *ope
         .on_end = on_end,
         .arg = d,
     };
-    set_title(d, o, operands);
+    dz_subject_title(d->title, sizeof d->title, o->pid, operands);
     d->no_probe = o->no_probe;
     int code = dz_run_start(&d->run, &ro);
     if (code != DZ_EXIT_OK && d->run.load_from == 0 && !d->run.interrupted)
@@ -282,7 +270,9 @@ static int examine(dz_doctor *d, const doctor_options *o, const dz_operands *ope
         snprintf(text, sizeof text, "the program ended by itself before the load did: it %s", how);
         dz_doctor_note(d, text);
     }
+    dz_progress(tool, "the figures are judged");
     dz_doctor_examine(d);
+    dz_progress(tool, NULL);
     int written = write_all(d, o);
     if (written != DZ_EXIT_OK)
         return written;

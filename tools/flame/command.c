@@ -4,6 +4,7 @@
 
 #include "common/format.h"
 #include "common/options.h"
+#include "common/subject.h"
 #include "common/table.h"
 #include "common/terminal.h"
 #include "tools.h"
@@ -233,39 +234,19 @@ static int measure(dz_profile *p, const flame_options *o, const dz_operands *ope
     return code;
 }
 
-static void title_of(const flame_options *o, const dz_operands *operands, dz_flame_report *r)
-{
-    size_t at = 0;
-    if (o->from)
-        snprintf(r->title, sizeof r->title, "%s", o->from);
-    else if (o->pid)
-        snprintf(r->title, sizeof r->title, "process %d", (int)o->pid);
-    for (int i = 0; !o->from && !o->pid && i < operands->command_count; i++) {
-        int n =
-            snprintf(r->title + at, sizeof r->title - at, i ? " %s" : "%s", operands->command[i]);
-        at += n > 0 ? (size_t)n : 0;
-        if (at >= sizeof r->title)
-            break;
-    }
-}
-
 static int check(const flame_options *o, const dz_operands *operands)
 {
     int sources = (o->from != NULL) + (o->pid != 0) + (operands->command != NULL);
-    if (operands->args.count)
-        return dz_usage(tool, "'%s' is no option; the command comes after --",
-                        operands->args.items[0]);
+    int code = dz_subject_check(tool, operands, o->on_port, o->load);
+    if (code != DZ_OPTIONS_OK)
+        return code;
     if (sources != 1)
         return dz_usage(tool, sources ? "give one of a command after --, --pid or --from"
                                       : "give a command after --, or --pid PID, or --from FILE");
-    if (operands->command && operands->command_count == 0)
-        return dz_usage(tool, "no command after --");
     if (find_unwind(o->unwind) < 0)
         return dz_usage(tool, "--unwind is auto, fp or dwarf, not '%s'", o->unwind);
     if (o->off_cpu && (o->no_native || o->from))
         return dz_usage(tool, "--off-cpu needs a running program and perf events");
-    if (o->on_port && o->load)
-        return dz_usage(tool, "give --on-port or --load, not both");
     return DZ_OPTIONS_OK;
 }
 
@@ -284,7 +265,10 @@ int dz_tool_flame(int argc, char **argv)
         code = dz_fail(DZ_EXIT_FAILED, tool, "out of memory");
         goto done;
     }
-    title_of(&o, &operands, &report);
+    if (o.from)
+        snprintf(report.title, sizeof report.title, "%s", o.from);
+    else
+        dz_subject_title(report.title, sizeof report.title, o.pid, &operands);
     report.top = (size_t)o.top;
     code = o.from ? read_file(&profile, o.from) : measure(&profile, &o, &operands, &report);
     if (code == DZ_EXIT_OK && o.diff)

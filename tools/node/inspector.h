@@ -76,9 +76,11 @@ void dz_inspector_worker_evaluate(dz_inspector *inspector, unsigned number, cons
 /* True while a thread's profiler is starting or stopping. */
 bool dz_inspector_busy(const dz_inspector *inspector);
 
-/* Asks every thread to collect its garbage, so that what stays is really held. True when all
- * answered in time. */
-bool dz_inspector_collect_garbage(dz_inspector *inspector, unsigned timeout_ms);
+/* Asks every thread to collect its garbage, so that what stays is really held. */
+void dz_inspector_collect_garbage(dz_inspector *inspector);
+
+/* True while a thread has not answered that. */
+bool dz_inspector_collecting(const dz_inspector *inspector);
 
 /* Runs an expression in the main thread, with `require` at hand; its value is dropped. */
 void dz_inspector_evaluate(dz_inspector *inspector, const char *expression);

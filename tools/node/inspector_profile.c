@@ -89,16 +89,18 @@ bool dz_inspector_worker_stop(dz_inspector *in, unsigned number)
     return in->threads[thread].state != DZ_JS_STOPPING;
 }
 
-bool dz_inspector_collect_garbage(dz_inspector *in, unsigned timeout_ms)
+void dz_inspector_collect_garbage(dz_inspector *in)
 {
-    uint64_t deadline = dz_now() + timeout_ms * DZ_MS;
     in->collecting = 0;
     for (size_t i = 0; i < in->count; i++)
         if (!in->threads[i].gone) {
             dz_inspector_call(in, i, COLLECT, "HeapProfiler.collectGarbage", NULL);
             in->collecting++;
         }
-    while (in->collecting && !in->gone && dz_now() < deadline)
-        dz_inspector_await(in);
-    return in->collecting == 0;
+    dz_inspector_pump(in);
+}
+
+bool dz_inspector_collecting(const dz_inspector *in)
+{
+    return !in->gone && in->collecting > 0;
 }

@@ -213,6 +213,25 @@ static int begin(dz_run *run)
     return 0;
 }
 
+/* Every wait has an end, which is said: on a machine that is full these take their time. */
+static void finish(dz_run *run)
+{
+    const dz_run_options *o = &run->options;
+    if (run->node_ready && run->node.profiling) {
+        dz_progress(o->tool, "its profiles are fetched (10 s at most)");
+        dz_node_profile_stop(&run->node, PROFILE_MS);
+    }
+    if (run->node_ready) {
+        dz_progress(o->tool, "the inspector is closed (4 s at most)");
+        dz_node_detach(&run->node);
+    }
+    if (o->command) {
+        dz_progress(o->tool, "the program is ended (7 s at most)");
+        dz_target_stop(&run->target, SIGTERM, GRACE_MS);
+    }
+    dz_progress(o->tool, NULL);
+}
+
 int dz_run_start(dz_run *run, const dz_run_options *options)
 {
     memset(run, 0, sizeof *run);
@@ -232,12 +251,7 @@ int dz_run_start(dz_run *run, const dz_run_options *options)
     run->ended = dz_now();
     if (options->on_end)
         options->on_end(options->arg, run);
-    if (run->node_ready && run->node.profiling)
-        dz_node_profile_stop(&run->node, PROFILE_MS);
-    if (run->node_ready)
-        dz_node_detach(&run->node);
-    if (options->command)
-        dz_target_stop(&run->target, SIGTERM, GRACE_MS);
+    finish(run);
     return rc;
 }
 

@@ -234,19 +234,33 @@ void dz_node_profile_start(dz_node *node)
         dz_inspector_profile_start(node->links.at[i].inspector, node->options.interval_us);
 }
 
+/* Until none of them is at it any more, for at most `ms`. */
+static void await_all(dz_node *node, bool (*at_it)(const dz_inspector *), unsigned ms)
+{
+    uint64_t deadline = dz_now() + ms * DZ_MS;
+    for (bool busy = true; busy && dz_now() < deadline;) {
+        busy = false;
+        for (size_t i = 0; i < node->links.count; i++)
+            busy |= at_it(node->links.at[i].inspector);
+        if (busy)
+            dz_node_poll(node, 10, -1);
+    }
+}
+
+void dz_node_collect_garbage(dz_node *node, unsigned ms)
+{
+    for (size_t i = 0; i < node->links.count; i++)
+        if (!dz_inspector_gone(node->links.at[i].inspector))
+            dz_inspector_collect_garbage(node->links.at[i].inspector);
+    await_all(node, dz_inspector_collecting, ms);
+}
+
 void dz_node_profile_stop(dz_node *node, unsigned ms)
 {
     node->profiling = false;
     for (size_t i = 0; i < node->links.count; i++)
         dz_inspector_profile_stop(node->links.at[i].inspector);
-    uint64_t deadline = dz_now() + ms * DZ_MS;
-    for (bool busy = true; busy && dz_now() < deadline;) {
-        busy = false;
-        for (size_t i = 0; i < node->links.count; i++)
-            busy |= dz_inspector_busy(node->links.at[i].inspector);
-        if (busy)
-            dz_node_poll(node, 10, -1);
-    }
+    await_all(node, dz_inspector_busy, ms);
     for (size_t i = 0; i < node->links.count; i++)
         if (!node->links.at[i].attached && !dz_inspector_gone(node->links.at[i].inspector))
             let_go(node->links.at[i].inspector);

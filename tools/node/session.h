@@ -54,6 +54,9 @@ void dz_node_profile_start(dz_node *node);
 /* Stops and waits at most `ms` for the profiles. */
 void dz_node_profile_stop(dz_node *node, unsigned ms);
 
+/* Has all heaps collected, side by side, and waits at most `ms` for that. */
+void dz_node_collect_garbage(dz_node *node, unsigned ms);
+
 /* For a process that runs already: opens its inspector (SIGUSR1), loads the reporter through it.
  * DZ_E_NOT_FOUND: it is not Node, or its inspector can't be had; *why then says so. */
 int dz_node_attach(dz_node *node, pid_t pid, const char **why);
