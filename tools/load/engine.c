@@ -141,7 +141,8 @@ static int wait_events(load_engine *engine, struct epoll_event *events)
     struct timespec timeout = {.tv_sec = (time_t)(pause / DZ_SEC),
                                .tv_nsec = (long)(pause % DZ_SEC)};
     int n = epoll_pwait2(engine->epoll, events, EVENTS, &timeout, NULL);
-    if (n < 0 && errno == ENOSYS) /* before Linux 5.11: milliseconds must do */
+    /* Before Linux 5.11, or behind a filter, milliseconds must do. */
+    if (n < 0 && (errno == ENOSYS || errno == EPERM))
         n = epoll_wait(engine->epoll, events, EVENTS, (int)((pause + DZ_MS - 1) / DZ_MS));
     return n < 0 ? 0 : n;
 }
