@@ -1,6 +1,8 @@
 /* Every figure of a run, one a line. */
 #include "view.h"
 
+#include "common/csv.h"
+
 #include "metric.h"
 
 #include <errno.h>
@@ -12,35 +14,17 @@ static const char *text_of(json_t *object, const char *key)
     return json_string_value(json_object_get(object, key));
 }
 
-/* RFC 4180: a field with a comma, quote or line break is quoted, quotes are doubled. */
-static void csv_text(FILE *out, const char *text)
-{
-    if (!text)
-        return;
-    if (!strpbrk(text, ",\"\r\n")) {
-        fputs(text, out);
-        return;
-    }
-    fputc('"', out);
-    for (; *text; text++) {
-        if (*text == '"')
-            fputc('"', out);
-        fputc(*text, out);
-    }
-    fputc('"', out);
-}
-
 static void csv_line(FILE *out, json_t *stack, const dz_lab_metric *metric, const char *phase,
                      const char *path)
 {
     double low, high, value = dz_lab_metric_value(stack, metric, phase, path);
     if (isnan(value))
         return;
-    csv_text(out, text_of(stack, "name"));
+    dz_csv_text(out, text_of(stack, "name"));
     fputc(',', out);
-    csv_text(out, phase);
+    dz_csv_text(out, phase);
     fputc(',', out);
-    csv_text(out, path);
+    dz_csv_text(out, path);
     fprintf(out, ",%s,%.10g,", metric->name, value);
     if (dz_lab_metric_interval(stack, metric, phase, path, &low, &high))
         fprintf(out, "%.10g,%.10g\n", low, high);

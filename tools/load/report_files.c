@@ -1,36 +1,23 @@
 /* The results as CSV, and every latency as numbers. */
 #include "load/report.h"
 
+#include "common/csv.h"
+
 #include <donmaz/error.h>
 
 #include <errno.h>
 #include <inttypes.h>
-
-static void csv_text(FILE *out, const char *text)
-{
-    if (!strpbrk(text, ",\"\r\n")) {
-        fputs(text, out);
-        return;
-    }
-    fputc('"', out);
-    for (; *text; text++) {
-        if (*text == '"')
-            fputc('"', out);
-        fputc(*text, out);
-    }
-    fputc('"', out);
-}
 
 static void csv_row(const load_result *r, const load_endpoint_result *e, FILE *out)
 {
     static const double shown[] = {50, 75, 90, 99, 99.9, 99.99};
     const load_sample *s = load_endpoint_latency(r, e);
     double seconds = load_result_seconds(r);
-    csv_text(out, r->plan->name ? r->plan->name : "");
+    dz_csv_text(out, r->plan->name ? r->plan->name : "");
     fputc(',', out);
-    csv_text(out, e->endpoint->method);
+    dz_csv_text(out, e->endpoint->method);
     fputc(',', out);
-    csv_text(out, e->endpoint->url);
+    dz_csv_text(out, e->endpoint->url);
     fprintf(out, ",%zu,%.3f,%" PRIu64 ",%.3f,%.6f,%.6f", e->endpoint->connections, seconds,
             e->totals.completed, seconds > 0 ? (double)e->totals.completed / seconds : 0,
             s->summary.mean / 1e6, (double)s->summary.min / 1e6);
