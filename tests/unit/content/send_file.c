@@ -5,17 +5,30 @@
 
 #include "content/files.h"
 
+#include <pthread.h>
+
 static dz_app *app;
 static unsigned port;
 static dz_files *files;
-static dz_slice wanted; /* the name that /named sends */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static dz_slice wanted; /* the name that /named sends; under the lock */
 static atomic_int named_result;
 static atomic_int allocations = -1;
 
 static void named(dz_request *req, dz_response *res)
 {
+    pthread_mutex_lock(&lock);
+    dz_slice name = wanted;
+    pthread_mutex_unlock(&lock);
     dz_res_header(res, "X-Before", "kept");
-    atomic_store(&named_result, dz_send_file(req, res, files, wanted));
+    atomic_store(&named_result, dz_send_file(req, res, files, name));
+}
+
+static void want(dz_slice name)
+{
+    pthread_mutex_lock(&lock);
+    wanted = name;
+    pthread_mutex_unlock(&lock);
 }
 
 static void twice(dz_request *req, dz_response *res)
@@ -90,11 +103,11 @@ static reply get(const char *path)
 static void a_handler_s_name_is_sent_with_the_fields_set_before(void **state)
 {
     (void)state;
-    wanted = DZ_LIT("plain.txt");
+    want(DZ_LIT("plain.txt"));
     reply got = get("/named");
     assert_true(reply_has(&got, "X-Before: kept"));
     assert_reply(got, 200, "plain");
-    wanted = DZ_LIT("dir/index.html");
+    want(DZ_LIT("dir/index.html"));
     assert_reply(get("/named"), 200, "<dir>");
 }
 
@@ -122,7 +135,7 @@ static void names_that_are_not_clean_do_not_exist(void **state)
                  {"fifo", 4},
                  {"plain.txt/below", 15}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        wanted = dz_slice_make(names[i].text, names[i].len);
+        want(dz_slice_make(names[i].text, names[i].len));
         reply got = get("/named");
         if (got.status != 404)
             fail_msg("%s: %d", names[i].text, got.status);
