@@ -15,9 +15,26 @@ export const run = promisify(execFile);
  * machine may be busy. */
 export const DEADLINE_MS = 90_000;
 
+const endings = new WeakMap();
+
+/** At the end of the test, the last first (node:test's own hooks begin with the first): a browser is
+ * closed before the folder it writes to is removed. Each is tried, whatever became of the others. */
+function atEnd(t, undo) {
+  if (!endings.has(t)) {
+    endings.set(t, []);
+    t.after(async () => {
+      const errors = [];
+      for (const one of endings.get(t).reverse())
+        await Promise.resolve().then(one).catch((error) => errors.push(error));
+      if (errors.length) throw errors[0];
+    });
+  }
+  endings.get(t).push(undo);
+}
+
 export async function folder(t) {
   const name = await mkdtemp(path.join(tmpdir(), 'donmaz-page-'));
-  t.after(() => rm(name, { recursive: true, force: true }));
+  atEnd(t, () => rm(name, { recursive: true, force: true, maxRetries: 10 }));
   return name;
 }
 
@@ -27,7 +44,7 @@ export async function browser(t) {
     timeout: DEADLINE_MS,
     args: ['--no-sandbox', '--disable-gpu'], // as root in a container there is no sandbox to have
   });
-  t.after(() => instance.close());
+  atEnd(t, () => instance.close());
   return instance;
 }
 
@@ -54,7 +71,7 @@ export async function launchWithDevTools(t, home) {
     timeout: DEADLINE_MS,
   });
   context.setDefaultTimeout(DEADLINE_MS);
-  t.after(() => context.close());
+  atEnd(t, () => context.close());
   let port = '';
   for (const deadline = Date.now() + DEADLINE_MS; !port && Date.now() < deadline; await new Promise((next) => setTimeout(next, 20)))
     [port] = (await readFile(path.join(home, 'DevToolsActivePort'), 'utf8').catch(() => '')).split('\n');
