@@ -38,7 +38,8 @@ else {
 }
 """
 
-# One worker ends by itself, the other is ended by its parent, which then goes on.
+# One worker ends by itself, the other is ended by its parent, which then goes on: after more than three
+# seconds, since what was profiled is fetched each second and the last piece is lost.
 SHORT_LIVED = """
 const { Worker, isMainThread, workerData } = require('worker_threads');
 function spin(ms) { const end = Date.now() + ms; let n = 0; while (Date.now() < end) n += Math.sqrt(n); return n; }
@@ -50,7 +51,7 @@ if (isMainThread) {
   first.on('exit', () => {
     const turns = new Int32Array(new SharedArrayBuffer(4));
     const second = new Worker(__filename, { argv: ['parent'], workerData: turns });
-    const look = setInterval(() => { if (Atomics.load(turns, 0) >= 100) second.terminate(); }, 20);
+    const look = setInterval(() => { if (Atomics.load(turns, 0) >= 350) second.terminate(); }, 20);
     second.on('exit', () => { clearInterval(look); goesOn(); });
   });
 } else if (process.argv[2] === 'itself') endsByItself(); else endedByItsParent();
