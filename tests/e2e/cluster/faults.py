@@ -2,10 +2,16 @@
 
 argv: the ordinary test service, and the one with faults linked in (server_faults.c)."""
 import errno
+import contextlib
 import os
+import random
 import resource
 import select
+import shutil
+import signal
 import sys
+import tempfile
+import threading
 import unittest
 
 from service import DEADLINE, Service, main, wait_until
@@ -107,6 +113,80 @@ class Limits(unittest.TestCase):
     def test_connections_max_leaves_connections_in_the_backlog(self):
         with Service("--connections-max", "3") as service:
             self.each_gets_an_answer(service, 20)
+
+
+@unittest.skipUnless(os.geteuid() == 0, "takes root, to become a user that nobody else is")
+class Threads(unittest.TestCase):
+    """A limit of processes (RLIMIT_NPROC), which counts all threads of the user."""
+    LIMIT = 30
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        os.chmod(self.folder.name, 0o777)
+        self.program = shutil.copy(sys.argv[1], self.folder.name)
+        self.user = random.randrange(1 << 20, 1 << 31)
+
+    def service(self, limit, *arguments):
+        def limited():
+            resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
+        # Without rescue no thread comes or goes once it serves.
+        return Service("--rescue-after", "0", "--dir", self.folder.name, *arguments,
+                       program=self.program, preexec_fn=limited, user=self.user, extra_groups=[])
+
+    @contextlib.contextmanager
+    def held(self, count):
+        """So many of the user's threads are taken. By a copy of this program: the user may not be
+        allowed to run any."""
+        held, holding = os.pipe()
+        end, ending = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            with contextlib.suppress(Exception):
+                os.close(ending)
+                os.setgroups([])
+                os.setuid(self.user)
+                for _ in range(count - 1):
+                    threading.Thread(target=os.read, args=(end, 1), daemon=True).start()
+                os.write(holding, b"h")
+                os.read(end, 1)
+                os._exit(0)
+            os._exit(1)
+        os.close(holding)
+        try:
+            self.assertEqual(os.read(held, 1), b"h")
+            yield
+        finally:
+            for fd in held, end, ending:
+                os.close(fd)
+            self.assertEqual(os.waitpid(pid, 0)[1], 0)
+
+    def test_a_worker_without_a_thread_waits_longer_each_time_and_others_serve(self):
+        with self.service(self.LIMIT) as service:
+            other = service.connect()
+            survivor = other.pid()
+            victim = next(pid for pid in service.workers() if pid != survivor)
+            threads = {pid: len(os.listdir(f"/proc/{pid}/task"))
+                       for pid in (service.pid, survivor, victim)}
+            free = self.LIMIT - threads[service.pid] - threads[survivor]
+            with self.held(free - 1):  # for the next worker's process, and no thread
+                os.kill(victim, signal.SIGKILL)
+                service.wait_said("before it was ready: ", 3)
+                self.assertEqual(other.pid(), survivor)
+            service.wait_said("is ready")
+            self.assertEqual(len(service.workers()), 2)
+            self.assertEqual(other.pid(), survivor)
+            self.assertGreaterEqual(len(service.said("could not start: no thread could be started")),
+                                    3)
+            ends = [line.rpartition(": ")[2] for line in service.said("starting another")]
+            self.assertEqual(ends[:4], ["starting another now", "starting another in 100 ms",
+                                        "starting another in 200 ms", "starting another in 400 ms"])
+
+    def test_a_service_without_threads_ends_with_the_reason(self):
+        # Enough for all processes, and too little for the threads of any.
+        with self.service(8, "--loops", "8") as service:
+            self.assertEqual(service.wait(), 1)
+            self.assertIn("could not start: no thread could be started", service.text())
 
 
 if __name__ == "__main__":
