@@ -85,6 +85,51 @@ class Drain(Case):
             self.assertEqual(code, 1, text)
             self.assertIn("handlers still compute after --drain-timeout", text)
 
+    def test_rescued_handlers_answer_once_and_whole_before_the_deadline(self):
+        for args in ((), ("--processes", "2")):
+            until = self.sign()
+            server = wire.Server(PROGRAM, "--loops", "1", "--drain-timeout", "1h", "--until", until,
+                                 *args)
+            idle = [server.connect() for _ in range(2)]  # of two workers each has one
+            for connection in idle:
+                self.assertEqual(connection.get("/").body, b"hello")
+            connections = [server.connect() for _ in range(6)]
+            for connection in connections:
+                connection.send(get("/spin"))
+            wait_begun(server, 6)  # more than there are loops: taken over
+            server.terminate()
+            for connection in idle:
+                self.assertEqual(connection.rest(), b"")  # so it is stopping
+                connection.close()
+            give(until)
+            for connection in connections:
+                response = connection.read_response()
+                self.assertEqual((response.status, response.body), (200, b"spun"))
+                self.assertEqual(response.get("Connection"), "close")
+                self.assertEqual(connection.rest(), b"")
+                connection.close()
+            code, text = exit_code(server)
+            self.assertEqual(code, 0, text)
+
+    def test_rescued_handlers_past_the_deadline_make_the_exit_code_1(self):
+        for processes in (1, 2):
+            server = wire.Server(PROGRAM, "--loops", "1", "--drain-timeout", "100ms",
+                                 "--processes", str(processes))
+            connections = [server.connect() for _ in range(6)]
+            for connection in connections:
+                connection.send(get("/forever"))
+            wait_begun(server, 6)
+            server.terminate()
+            code, text = exit_code(server)  # only the deadline ends it
+            for connection in connections:
+                self.assertTrue(connection.closed())
+                connection.close()
+            self.assertEqual(code, 1, text)
+            # Said by each process; or by the supervisor, if one got no core to end by itself.
+            ends = text.count("handlers still compute after --drain-timeout")
+            ends += text.count("did not end after --drain-timeout")
+            self.assertGreaterEqual(ends, processes, text)
+
     def test_a_second_signal_ends_at_once(self):
         server = wire.Server(PROGRAM, "--drain-timeout", "1h")
         with server.connect() as c:
