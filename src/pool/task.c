@@ -101,6 +101,17 @@ void dz_task_stop(dz_task *task, int error)
         dz_task_complete(task, error);
 }
 
+void dz_task_expire(dz_task *task)
+{
+    int none = 0;
+    if (!task->pool->zygote)
+        return;                      /* a thread that took a task has begun it */
+    pthread_mutex_lock(&task->lock); /* against dz_child_run, which looks at `stop` last under it */
+    if (atomic_load(&task->started) == 0)
+        atomic_compare_exchange_strong(&task->stop, &none, DZ_E_EXPIRED);
+    pthread_mutex_unlock(&task->lock);
+}
+
 void dz_pool_cancel_tasks(dz_pool *pool)
 {
     /* A task leaves the list on its loop, and not while the lock is held. */

@@ -17,7 +17,7 @@ struct dz_task {
     dz_task_fn *fn;
     dz_buf in, out;
     int result, refused;
-    _Atomic int stop;         /* why it should end: DZ_E_CANCELLED or DZ_E_TIMEOUT; 0: go on */
+    _Atomic int stop; /* why it should end: DZ_E_CANCELLED, _TIMEOUT or _EXPIRED; 0: go on */
     _Atomic uint64_t started; /* monotonic ns; 0 while queued */
 
     dz_fiber *fiber;
@@ -63,6 +63,10 @@ void dz_pool_count_result(dz_pool *pool, int result);
 
 /* Any thread that knows the task is not done: makes it end with `error`. */
 void dz_task_stop(dz_task *task, int error);
+
+/* On the loop: a task that a worker took, and has not begun for want of a process, is not to begin
+ * any more. */
+void dz_task_expire(dz_task *task);
 
 /* No lock held: stops every task. */
 void dz_pool_cancel_tasks(dz_pool *pool);

@@ -30,7 +30,8 @@ static void on_timer(dz_loop *loop, dz_timer *timer)
             dz_task_complete(task, DZ_E_EXPIRED);
             return;
         }
-        task->queue_until = UINT64_MAX; /* a worker has just taken it */
+        dz_task_expire(task); /* unless the worker that took it has just begun it */
+        task->queue_until = UINT64_MAX;
     }
     if (started && limit > 0 && loop->now >= started + limit)
         dz_task_stop(task, DZ_E_TIMEOUT);
