@@ -8,6 +8,7 @@
  * --pool threads|processes: the number lies in memory that both see. */
 #include <donmaz.h>
 
+#include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -110,7 +111,10 @@ static int start(dz_app *app, void *data)
     board =
         dz_shared_new(sizeof *board); /* before the pool: its processes are copies of this one */
     pool = board ? dz_pool_new(&options) : NULL;
-    int rc = pool ? dz_pool_add_task(pool, "plain", add_plainly) : DZ_E_NOMEM;
+    int rc = pool ? dz_pool_add_task(pool, "plain", add_plainly) : -errno;
+    if (!pool)
+        fprintf(stderr, "counter: --pool %s can't be had: %s; see docs/pool.md\n", isolation,
+                dz_strerror(rc));
     if (rc == 0)
         rc = dz_pool_add_task(pool, "atomic", add_atomically);
     if (rc < 0)

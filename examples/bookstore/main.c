@@ -11,6 +11,7 @@
 
 #include <donmaz.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -243,7 +244,13 @@ static int start(dz_app *app, void *data)
         return rc;
     store->metrics = dz_metrics_new();
     store->pool = dz_pool_new(&options);
-    rc = store->pool && store->metrics ? 0 : DZ_E_NOMEM;
+    if (!store->pool) {
+        rc = -errno;
+        fprintf(stderr, "bookstore: --pool %s can't be had: %s; see docs/pool.md\n",
+                store->isolation, dz_strerror(rc));
+    } else if (!store->metrics) {
+        rc = DZ_E_NOMEM;
+    }
     if (rc == 0)
         rc = dz_pool_add_task(store->pool, "validate", task_validate);
     if (rc == 0)

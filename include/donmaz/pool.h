@@ -51,10 +51,12 @@ typedef struct dz_pool_options {
 /* The defaults. */
 DZ_API void dz_pool_options_init(dz_pool_options *options);
 
-/* `options` may be NULL. NULL out of memory, or when the process that worker processes are copied
- * from can't be made. Workers start when there is work. With DZ_PROCESSES call it before the
+/* `options` may be NULL. Workers start when there is work. With DZ_PROCESSES call it before the
  * program starts threads (dz_on_start is such a place): worker processes are copies of the program
- * as it is now, so they see the memory of now, not what changes later. */
+ * as it is now, so they see the memory of now, not what changes later.
+ * NULL with errno set: ENOMEM; with DZ_PROCESSES also why the process that they are copied from
+ * can't be made: ENOSYS or EPERM where the kernel lacks (before Linux 5.3), or a container forbids,
+ * pidfd_open, pidfd_send_signal or memfd_create. */
 DZ_API dz_pool *dz_pool_new(const dz_pool_options *options);
 
 /* Registers a task before any is run. `name` must outlive the pool. DZ_E_EXISTS, DZ_E_NOMEM,

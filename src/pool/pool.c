@@ -19,13 +19,16 @@ void dz_pool_options_init(dz_pool_options *options)
     };
 }
 
+/* Leaves errno as it is. */
 static void free_pool(dz_pool *pool)
 {
+    int error = errno;
     dz_zygote_free(pool->zygote);
     dz_histogram_free(pool->wait_ns);
     dz_histogram_free(pool->run_ns);
     free(pool->registered);
     free(pool);
+    errno = error;
 }
 
 /* Held for nanoseconds: whoever meets it taken looks again a few times before it sleeps, which

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -261,8 +262,28 @@ static bool replace(dz_zygote *zygote)
     return fork_zygote(&zygote->active);
 }
 
+/* Calls for which there is no substitute: an older kernel has none, and a container may forbid
+ * them. False with errno set. */
+static bool has_calls(void)
+{
+    int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    int memory = memfd_create("donmaz", MFD_CLOEXEC);
+    bool has = pidfd >= 0 && memory >= 0;
+    /* Signal 0 asks whether one could be sent. Without it a child that hangs could not be ended. */
+    has = has && syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) == 0;
+    int error = errno;
+    if (pidfd >= 0)
+        close(pidfd);
+    if (memory >= 0)
+        close(memory);
+    errno = error;
+    return has;
+}
+
 dz_zygote *dz_zygote_new(void)
 {
+    if (!has_calls())
+        return NULL;
     dz_zygote *zygote = calloc(1, sizeof *zygote);
     if (!zygote)
         return NULL;

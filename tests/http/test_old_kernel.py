@@ -13,8 +13,9 @@ import unittest
 import wire
 from wire import chunked, head, post
 
-SERVICE, CONTENT, HELLO = ("tests/http/http-test-server", "tests/http/http-content-server",
-                           "examples/hello")
+SERVICE, CONTENT, HELLO, COUNTER = (
+    "tests/http/http-test-server", "tests/http/http-content-server", "examples/hello",
+    "examples/counter")
 # x86_64, aarch64
 CALLS = {
     "sched_setattr": (314, 274), "getrandom": (318, 278), "memfd_create": (319, 279),
@@ -26,10 +27,10 @@ CALLS = {
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 
-def forbid(error):
+def forbid(error, names):
     """From now on this process and all that it starts get `error` from these calls."""
     column, arch = MACHINES[os.uname().machine]
-    numbers = sorted(each[column] for name, each in CALLS.items()
+    numbers = sorted(CALLS[name][column] for name in names
                      if error == errno.ENOSYS or name != "clone3")
     load, equal, ret = 0x20, 0x15, 0x06
     program = [(load, 0, 0, 4), (equal, 0, len(numbers) + 1, arch), (load, 0, 0, 0)]
@@ -85,6 +86,10 @@ class Inside(unittest.TestCase):
                 with server.connect() as c:
                     self.assertEqual(c.get("/").body, b"hello world")
 
+    def test_a_pool_has_threads(self):
+        with wire.Server(COUNTER, "--pool", "threads") as server, server.connect() as c:
+            self.assertEqual(c.get("/atomic").status, 200)
+
     def test_load_measures(self):
         with wire.Server(HELLO) as server:
             run = subprocess.run([os.path.join(wire.BUILD, "donmaz"), "load", "-c", "2", "-a", "50",
@@ -94,10 +99,12 @@ class Inside(unittest.TestCase):
 
 
 class Filtered(unittest.TestCase):
-    def behind(self, error):
-        run = subprocess.run([sys.executable, __file__, "--behind", str(error)],
+    def behind(self, error, case="Inside", *names):
+        run = subprocess.run([sys.executable, __file__, "--behind", case, str(error),
+                              *(names or CALLS)],
                              capture_output=True, text=True, timeout=3 * wire.DEADLINE, check=False)
         self.assertEqual(run.returncode, 0, run.stderr)
+        return run.stdout
 
     def test_an_older_kernel(self):
         self.behind(errno.ENOSYS)
@@ -105,9 +112,27 @@ class Filtered(unittest.TestCase):
     def test_a_filter_that_says_not_permitted(self):
         self.behind(errno.EPERM)
 
+    def test_worker_processes_that_can_t_be_had_are_refused_at_the_start_with_the_reason(self):
+        for call in ("pidfd_open", "pidfd_send_signal", "memfd_create"):
+            for error in (errno.ENOSYS, errno.EPERM):
+                with self.subTest(call, error=errno.errorcode[error]):
+                    said = self.behind(error, "start", call)
+                    self.assertIn("counter: --pool processes can't be had: "
+                                  f"{os.strerror(error)}; see docs/pool.md\n", said)
+                    self.assertTrue(said.endswith("\n1\n"), said)
+
+
+def start_processes():
+    """Prints what it says, and its exit code."""
+    run = subprocess.run([os.path.join(wire.BUILD, COUNTER), "--port", "0", "--pool", "processes"],
+                         stderr=subprocess.PIPE, text=True, timeout=wire.DEADLINE, check=False)
+    print(run.stderr, run.returncode, sep="")
+
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--behind"]:
-        forbid(int(sys.argv[2]))
-        unittest.main(argv=[sys.argv[0], "Inside"])
+        forbid(int(sys.argv[3]), sys.argv[4:])
+        if sys.argv[2] == "start":
+            sys.exit(start_processes())
+        unittest.main(argv=[sys.argv[0], sys.argv[2]])
     unittest.main(argv=[sys.argv[0], "Filtered"])
