@@ -1,5 +1,7 @@
 #include "app/app.h"
 
+#include "base/bound.h"
+
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -7,19 +9,6 @@
 #include <unistd.h>
 
 /* The socket a service listens on. */
-
-static unsigned port_of(int fd)
-{
-    union {
-        struct sockaddr any;
-        struct sockaddr_in ip4;
-        struct sockaddr_in6 ip6;
-    } bound = {.any.sa_family = AF_UNSPEC};
-    socklen_t len = sizeof bound;
-    if (getsockname(fd, &bound.any, &len) < 0)
-        return 0;
-    return ntohs(bound.any.sa_family == AF_INET6 ? bound.ip6.sin6_port : bound.ip4.sin_port);
-}
 
 /* -errno. */
 static int listen_at(const struct addrinfo *at)
@@ -50,6 +39,6 @@ int dz_core_listen(const dz_core *core, unsigned *port)
         fd = listen_at(at);
     freeaddrinfo(found);
     if (fd >= 0)
-        *port = port_of(fd);
+        *port = dz_bound_port(fd);
     return fd;
 }

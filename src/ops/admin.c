@@ -1,10 +1,10 @@
 #include "ops/admin.h"
 
+#include "base/bound.h"
 #include "ops/page.h"
 
 #include <donmaz/error.h>
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -79,21 +79,6 @@ void dz_admin_log_listening(dz_core *core, unsigned port)
     bool v6 = strchr(at.host, ':') != NULL; /* RFC 3986, 3.2.2 */
     dz_core_log(core, 30, "metrics on http://%s%s%s:%u/metrics, live page on /donmaz",
                 v6 ? "[" : "", at.host, v6 ? "]" : "", port);
-}
-
-static bool is_loopback(int fd)
-{
-    union {
-        struct sockaddr any;
-        struct sockaddr_in ip4;
-        struct sockaddr_in6 ip6;
-    } bound = {.any.sa_family = AF_UNSPEC};
-    socklen_t len = sizeof bound;
-    if (getsockname(fd, &bound.any, &len) < 0)
-        return true;
-    if (bound.any.sa_family == AF_INET)
-        return ntohl(bound.ip4.sin_addr.s_addr) >> 24 == 127;
-    return bound.any.sa_family != AF_INET6 || IN6_IS_ADDR_LOOPBACK(&bound.ip6.sin6_addr);
 }
 
 /* --- what it answers --- */
@@ -207,7 +192,7 @@ int dz_admin_start(dz_admin **out, dz_app *app, int listener, dz_admin_text *wri
     *admin = (dz_admin){.service = app->core,
                         .write = write ? write : write_app,
                         .context = write ? context : app->core,
-                        .loopback = is_loopback(listener)};
+                        .loopback = dz_bound_to_loopback(listener)};
     admin->app = make_app(admin);
     if (!admin->app)
         goto fail;
