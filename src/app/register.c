@@ -112,35 +112,18 @@ fail:
     return NULL;
 }
 
-dz_route *dz_get(dz_app *app, const char *pattern, dz_handler *handler)
-{
-    return add_route(app, DZ_GET, pattern, handler);
-}
+#define ADDS_ROUTES(name, method)                                                                  \
+    dz_route *name(dz_app *app, const char *pattern, dz_handler *handler)                          \
+    {                                                                                              \
+        return add_route(app, method, pattern, handler);                                           \
+    }
 
-dz_route *dz_post(dz_app *app, const char *pattern, dz_handler *handler)
-{
-    return add_route(app, DZ_POST, pattern, handler);
-}
-
-dz_route *dz_put(dz_app *app, const char *pattern, dz_handler *handler)
-{
-    return add_route(app, DZ_PUT, pattern, handler);
-}
-
-dz_route *dz_patch(dz_app *app, const char *pattern, dz_handler *handler)
-{
-    return add_route(app, DZ_PATCH, pattern, handler);
-}
-
-dz_route *dz_delete(dz_app *app, const char *pattern, dz_handler *handler)
-{
-    return add_route(app, DZ_DELETE, pattern, handler);
-}
-
-dz_route *dz_all(dz_app *app, const char *pattern, dz_handler *handler)
-{
-    return add_route(app, DZ_ANY, pattern, handler);
-}
+ADDS_ROUTES(dz_get, DZ_GET)
+ADDS_ROUTES(dz_post, DZ_POST)
+ADDS_ROUTES(dz_put, DZ_PUT)
+ADDS_ROUTES(dz_patch, DZ_PATCH)
+ADDS_ROUTES(dz_delete, DZ_DELETE)
+ADDS_ROUTES(dz_all, DZ_ANY)
 
 dz_route *dz_route_use_at(dz_route *route, dz_handler *middleware, const char *place)
 {
