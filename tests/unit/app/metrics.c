@@ -1,24 +1,11 @@
 /* What an app's /metrics does when a loop does not answer, and when there is no memory. */
 #include "../serve.h"
 #include "../alloc.h"
+#include "../wall_clock.h"
 
 #include "app/exposure.h"
 
 #include <semaphore.h>
-
-/* --- a wall clock that was set back an hour after it was read --- */
-
-static _Atomic bool wall_is_ahead;
-
-int __real_clock_gettime(clockid_t clock, struct timespec *out);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *out);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *out)
-{
-    int rc = __real_clock_gettime(clock, out);
-    if (clock == CLOCK_REALTIME && atomic_load(&wall_is_ahead))
-        out->tv_sec += 3600;
-    return rc;
-}
 
 /* --- an app --- */
 

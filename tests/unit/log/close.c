@@ -1,15 +1,15 @@
 /* Closing a logger whose writer hangs in a write that never returns. */
 #include "../check.h"
 #include "../wait.h"
+#include "../wall_clock.h"
 
 #include <donmaz/log.h>
 
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <time.h>
 
-static _Atomic bool hangs, is_in_write, has_returned, wall_is_ahead;
+static _Atomic bool hangs, is_in_write, has_returned;
 static sem_t may_return;
 static dz_logger *left; /* not freed, on purpose */
 
@@ -25,17 +25,6 @@ ssize_t __wrap_write(int fd, const void *bytes, size_t len)
     ssize_t n = __real_write(fd, bytes, len);
     atomic_store(&has_returned, true);
     return n;
-}
-
-/* A wall clock that is set back an hour after each look. */
-int __real_clock_gettime(clockid_t clock, struct timespec *out);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *out);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *out)
-{
-    int rc = __real_clock_gettime(clock, out);
-    if (clock == CLOCK_REALTIME && atomic_load(&wall_is_ahead))
-        out->tv_sec += 3600;
-    return rc;
 }
 
 static dz_logger *open_on(int fd)
