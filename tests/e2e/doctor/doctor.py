@@ -338,15 +338,15 @@ class Doctor(unittest.TestCase):
 
     def test_the_probe_tells_a_frozen_loop_from_a_slow_answer(self):
         def probe(clients, *args):
-            """What the probe saw. Time without a core is taken out, so where others take nearly all
-            of them little is left to see: then once more."""
-            for _ in range(4):
-                report = self.report("--load", f"-c{clients} -d1500ms /", "--", SERVICE, "--port",
-                                     "0", "--case", "burn", *args)
-                if report["demand"]["others"] < 1:
-                    break
+            report = self.report("--load", f"-c{clients} -d1500ms /", "--", SERVICE, "--port", "0",
+                                 "--case", "burn", *args)
             return report["series"]["probe"]
-        self.assertGreater(probe(5, "--rescue-after", "0")["p50_ms"], 10 * probe(1)["p50_ms"])
+        handler_ms = 30  # of CPU time
+        # Others may take the cores. That makes the wait for a frozen loop longer, never shorter; and
+        # from p50_ms it is taken out, so that may be nothing at all.
+        frozen = probe(5, "--rescue-after", "0")
+        self.assertGreater(max(took for _, took in frozen["rows"]), handler_ms)
+        self.assertLess(probe(1)["p50_ms"], handler_ms)
         none = self.report("--no-probe", *SHORT, "--", SERVICE, "--port", "0")["series"]["probe"]
         self.assertEqual(none["asked"], 0)
 
