@@ -226,6 +226,7 @@ static void finish(dz_run *run)
         dz_node_detach(&run->node);
     }
     if (o->command) {
+        _Static_assert(GRACE_MS + DZ_TARGET_END_MS == 7000, "as is said here and in the docs");
         dz_progress(o->tool, "the program is ended (7 s at most)");
         dz_target_stop(&run->target, SIGTERM, GRACE_MS);
     }

@@ -16,9 +16,8 @@
 #include <unistd.h>
 
 enum {
-    CHUNK = 65536,      /* what a pipe holds */
-    LOOK_EVERY_MS = 5,  /* whether all have ended */
-    KILL_WITHIN = 5000, /* ms; what is in uninterruptible sleep, or not ours to kill, is given up */
+    CHUNK = 65536,     /* what a pipe holds */
+    LOOK_EVERY_MS = 5, /* whether all have ended */
 };
 
 typedef struct guard {
@@ -119,7 +118,7 @@ static void end_all(guard *g, const dz_guard_order *order)
         signal_all(g, order->signal);
     while (reap(g) && dz_now() < deadline)
         wait_a_little(g);
-    deadline = dz_now() + KILL_WITHIN * DZ_MS;
+    deadline = dz_now() + DZ_GUARD_KILL_MS * DZ_MS;
     for (bool first = true; reap(g) && dz_now() < deadline; first = false) {
         unsigned count = signal_all(g, SIGKILL); /* again: new ones may appear meanwhile */
         g->say.killed = first ? count : g->say.killed;

@@ -12,6 +12,15 @@
 /* The guard's name in ps, by which a tool tells it from an orphan. */
 #define DZ_GUARD_NAME "donmaz-guard"
 
+/* Of DZ_TARGET_END_MS: */
+enum {
+    DZ_GUARD_KILL_MS = 3000,   /* the guard kills what outlived the grace */
+    DZ_GUARD_LATE_MS = 1000,   /* and is late itself: someone stopped it, or it gets no core */
+    DZ_GUARD_ORPHAN_MS = 1000, /* then the tool kills it, and what it left */
+};
+_Static_assert(DZ_GUARD_KILL_MS + DZ_GUARD_LATE_MS + DZ_GUARD_ORPHAN_MS == DZ_TARGET_END_MS,
+               "dz_target_stop keeps its word");
+
 typedef enum dz_guard_event {
     DZ_GUARD_FORKED,
     DZ_GUARD_EXECUTED,

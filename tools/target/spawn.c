@@ -21,10 +21,6 @@
 
 extern char **environ;
 
-/* How much longer than its grace a guard may take. It needs that long only if someone stopped it.
- */
-#define GUARD_PATIENCE (10 * DZ_SEC)
-
 static bool overrides(const char *const *env, const char *entry)
 {
     const char *equal = strchr(entry, '=');
@@ -129,7 +125,7 @@ static void end_orphan(void *arg, long number)
 static void end_orphans(const dz_target *target)
 {
     kill(-target->pid, SIGKILL);
-    uint64_t deadline = dz_now() + GUARD_PATIENCE;
+    uint64_t deadline = dz_now() + DZ_GUARD_ORPHAN_MS * DZ_MS;
     for (bool left = true; left && dz_now() < deadline;) {
         left = false;
         dz_procfs_each("/proc", end_orphan, &left);
@@ -232,7 +228,8 @@ void dz_target_stop(dz_target *target, int signal, unsigned grace_ms)
 {
     if (target->guard == 0)
         return;
-    uint64_t deadline = dz_now() + grace_ms * DZ_MS + GUARD_PATIENCE;
+    uint64_t deadline =
+        dz_now() + (grace_ms + (uint64_t)DZ_GUARD_KILL_MS + DZ_GUARD_LATE_MS) * DZ_MS;
     dz_guard_order order = {signal, grace_ms};
     (void)send(target->socket, &order, sizeof order, MSG_NOSIGNAL);
     if (target->go >= 0) {

@@ -16,7 +16,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { DZ_TARGET_TAIL = 2000 };
+enum {
+    DZ_TARGET_TAIL = 2000,
+    DZ_TARGET_END_MS = 5000, /* what dz_target_stop takes at most, beyond the grace */
+};
 
 /* Where the command's stdout and stderr go. */
 typedef enum dz_target_output {
@@ -71,7 +74,8 @@ bool dz_target_poll(dz_target *target);
 bool dz_target_wait(dz_target *target, unsigned ms);
 
 /* Ends the command and everything it started: `signal`, then SIGKILL after `grace_ms` (0: at once).
- * Returns when all of it is gone. Calling it again does nothing. */
+ * Returns when all of it is gone, or DZ_TARGET_END_MS after the grace: what is in uninterruptible
+ * sleep, or not ours to kill, is given up. Calling it again does nothing. */
 void dz_target_stop(dz_target *target, int signal, unsigned grace_ms);
 
 /* "exited with status 3", "was killed by signal 11 (SIGSEGV)": after "it" or a name. */
