@@ -72,70 +72,9 @@ static void timers_fire_in_order_and_never_early(void **state)
         assert_true(fired_due[i - 1] <= fired_due[i]);
 }
 
-static void start_and_change(dz_loop *loop, void *arg)
+static void nothing(dz_loop *loop, void *arg)
 {
-    (void)arg;
-    uint64_t now = dz_now();
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(dz_timer_reserve(loop), 0);
-        dz_timer_init(&timers[i].timer, on_timer);
-        timers[i].due = now + 3600 * DZ_SEC;
-        dz_timer_start(loop, &timers[i].timer, timers[i].due);
-    }
-    timers[0].due = now + DZ_MS; /* moved to the front */
-    dz_timer_start(loop, &timers[0].timer, timers[0].due);
-    dz_timer_stop(loop, &timers[1].timer);
-    dz_timer_stop(loop, &timers[1].timer); /* harmless */
-    dz_timer_unreserve(loop);
-}
-
-static void next_due_of(dz_loop *loop, void *arg)
-{
-    *(uint64_t *)arg = atomic_load(&loop->next_due);
-}
-
-static void stop_third(dz_loop *loop, void *arg)
-{
-    (void)arg;
-    dz_timer_stop(loop, &timers[2].timer);
-    dz_timer_unreserve(loop);
-}
-
-static void a_timer_can_be_moved_and_stopped_and_the_first_is_published(void **state)
-{
-    (void)state;
-    atomic_store(&fired, 0);
-    rig_call_on(loop0(), start_and_change, NULL);
-    wait_until(atomic_load(&fired) == 1);
-    assert_int_equal(fired_due[0], timers[0].due);
-    uint64_t due;
-    rig_call_on(loop0(), next_due_of, &due);
-    assert_int_equal(due, timers[2].due);
-    rig_call_on(loop0(), stop_third, NULL);
-    rig_call_on(loop0(), next_due_of, &due);
-    assert_int_equal(due, UINT64_MAX);
-    assert_int_equal(atomic_load(&fired), 1);
-}
-
-static void start_late(dz_loop *loop, void *arg)
-{
-    (void)arg;
-    assert_int_equal(dz_timer_reserve(loop), 0);
-    dz_timer_init(&timers[0].timer, on_timer);
-    timers[0].due = dz_now();
-    dz_timer_start(loop, &timers[0].timer, timers[0].due);
-    uint64_t until = dz_now() + 5 * DZ_MS;
-    while (dz_now() < until)
-        ;
-}
-
-static void lag_tells_how_late_a_timer_fired(void **state)
-{
-    (void)state;
-    atomic_store(&fired, 0);
-    rig_call_on(loop0(), start_late, NULL);
-    wait_until(atomic_load(&fired) == 1);
-    assert_true(dz_histogram_max(loop0()->stats.lag) >= 5 * DZ_MS);
+    (void)loop, (void)arg;
 }
 
 /* --- descriptors --- */
@@ -192,8 +131,8 @@ static void an_edge_is_told_once_per_arrival(void **state)
     }
     rig_call_on(loop0(), stop_watch, it);
     assert_int_equal(write(it->ends[1], "x", 1), 1);
-    rig_call_on(loop0(), next_due_of, &(uint64_t){0});
-    rig_call_on(loop0(), next_due_of, &(uint64_t){0});
+    rig_call_on(loop0(), nothing, NULL);
+    rig_call_on(loop0(), nothing, NULL);
     assert_int_equal(atomic_load(&it->called), 3);
     close_pair(it);
 }
@@ -229,7 +168,7 @@ static void a_stopped_watch_is_not_called_even_if_its_event_was_fetched(void **s
     pairs[1].other = &pairs[0];
     rig_call_on(loop0(), make_both_ready, NULL);
     wait_until(atomic_load(&pairs[0].called) + atomic_load(&pairs[1].called) >= 1);
-    rig_call_on(loop0(), next_due_of, &(uint64_t){0});
+    rig_call_on(loop0(), nothing, NULL);
     assert_int_equal(atomic_load(&pairs[0].called) + atomic_load(&pairs[1].called), 1);
     close_pair(&pairs[0]);
     close_pair(&pairs[1]);
@@ -316,8 +255,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(timers_fire_in_order_and_never_early),
-        cmocka_unit_test(a_timer_can_be_moved_and_stopped_and_the_first_is_published),
-        cmocka_unit_test(lag_tells_how_late_a_timer_fired),
         cmocka_unit_test(an_edge_is_told_once_per_arrival),
         cmocka_unit_test(a_stopped_watch_is_not_called_even_if_its_event_was_fetched),
         cmocka_unit_test(deferred_calls_run_once_at_the_end_of_the_tick),
