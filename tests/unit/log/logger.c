@@ -521,20 +521,6 @@ static void a_reader_that_stands_still_never_blocks_the_caller(void **state)
     close(fds[0]);
 }
 
-static void a_pipe_shared_with_others_keeps_its_flags(void **state)
-{
-    (void)state;
-    int fds[2];
-    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
-    dz_logger *log = open_logger((dz_log_options){.fd = fds[1]});
-    dz_log(log, DZ_LOG_INFO, "x");
-    dz_logger_close(log);
-    assert_int_equal(fcntl(fds[1], F_GETFL) & O_NONBLOCK, 0);
-    close(fds[1]);
-    assert_int_equal(for_lines(read_fd_to_end(fds[0]), NULL, NULL), 1);
-    close(fds[0]);
-}
-
 /* --- processes */
 
 static int wait_status(pid_t child)
@@ -633,7 +619,6 @@ int main(void)
         TEST(a_full_disk_loses_lines_and_counts_them),
         TEST(a_reader_that_left_costs_lines_only),
         TEST(a_reader_that_stands_still_never_blocks_the_caller),
-        TEST(a_pipe_shared_with_others_keeps_its_flags),
         TEST(a_forked_child_logs_its_own_lines_once),
         TEST(exit_writes_everything),
         TEST(a_killed_process_keeps_what_was_written),
