@@ -71,21 +71,26 @@ static size_t distance(const char *a, size_t a_len, const char *b)
     return row[b_len];
 }
 
+/* `other`, if it is nearer than the nearest so far, and half of its letters are right. */
+static const char *nearer(const char *nearest, size_t *least, const char *name, size_t len,
+                          const char *other)
+{
+    size_t d = distance(name, len, other), other_len = strlen(other);
+    if (d >= *least || 2 * d > (len > other_len ? len : other_len))
+        return nearest;
+    *least = d;
+    return other;
+}
+
 void dz_settings_complain_unknown(const dz_core *core, const char *program, const char *name,
                                   size_t len)
 {
     const char *nearest = NULL;
     size_t least = 4;
-    for (size_t i = 0; i < dz_setting_count; i++) {
-        size_t d = distance(name, len, dz_setting_table[i].name);
-        if (d < least)
-            least = d, nearest = dz_setting_table[i].name;
-    }
-    for (const dz_user_option *it = core->user_options; it; it = it->next) {
-        size_t d = distance(name, len, it->name);
-        if (d < least)
-            least = d, nearest = it->name;
-    }
+    for (size_t i = 0; i < dz_setting_count; i++)
+        nearest = nearer(nearest, &least, name, len, dz_setting_table[i].name);
+    for (const dz_user_option *it = core->user_options; it; it = it->next)
+        nearest = nearer(nearest, &least, name, len, it->name);
     fprintf(stderr, "%s: unknown option --%.*s", program, (int)len, name);
     if (nearest)
         fprintf(stderr, "; did you mean --%s?\n", nearest);
