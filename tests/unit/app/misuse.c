@@ -188,35 +188,9 @@ static void a_handler_can_t_end_its_own_app(void **state)
     assert_non_null(strstr(said, "dz_app_free while handlers run"));
 }
 
-static void registering_nothing_stops_the_start(void **state)
-{
-    (void)state;
-    for (int what = 0; what < 6; what++) {
-        dz_app *app = dz_app_new();
-        if (what == 0)
-            assert_null(dz_get(app, "/", NULL));
-        else if (what == 1)
-            assert_null(dz_get(app, NULL, answer));
-        else if (what == 2)
-            assert_null(dz_group(app, NULL));
-        else if (what == 3)
-            dz_use(app, NULL);
-        else if (what == 4)
-            dz_route_use(dz_get(app, "/", answer), NULL);
-        else
-            dz_app_option(app, "name", NULL, NULL, NULL);
-        dz_app_set(app, "port", "0");
-        assert_int_equal(dz_app_start(app, NULL), DZ_E_INVALID);
-        dz_app_free(app);
-    }
-}
-
 static void no_app_is_an_error_or_nothing(void **state)
 {
     (void)state;
-    assert_null(dz_get(NULL, "/", answer));
-    assert_null(dz_group(NULL, "/"));
-    dz_use(NULL, answer);
     assert_int_equal(dz_app_set(NULL, "port", "0"), DZ_E_INVALID);
     assert_int_equal(dz_app_start(NULL, NULL), DZ_E_INVALID);
     assert_int_equal(dz_app_wait(NULL), DZ_E_INVALID);
@@ -237,7 +211,6 @@ int main(void)
         cmocka_unit_test(headers_without_end_are_refused),
         cmocka_unit_test(an_app_freed_while_it_runs_finishes_its_requests),
         cmocka_unit_test(a_handler_can_t_end_its_own_app),
-        cmocka_unit_test(registering_nothing_stops_the_start),
         cmocka_unit_test(no_app_is_an_error_or_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
