@@ -124,8 +124,8 @@ DZ_API dz_metrics *dz_app_metrics(dz_app *app);
 DZ_API dz_metrics *dz_req_metrics(const dz_request *req);
 
 /* A setting of the program's own for dz_run: --name VALUE or DONMAZ_NAME; *value (holding the
- * default) is set before the app starts. A flag has `value_name` NULL and is set to "1". All
- * strings must outlive the app. */
+ * default) is set before the app starts. A flag has `value_name` NULL and is set to "1", or to NULL
+ * by a word that says no (--name=off, DONMAZ_NAME=0). All strings must outlive the app. */
 DZ_API void dz_app_option(dz_app *app, const char *name, const char *value_name, const char *help,
                           const char **value);
 

@@ -18,21 +18,37 @@ static const char *from_environment(const char *name)
     return value && *value ? value : NULL; /* empty, as composition files leave it: not set */
 }
 
+/* False: not a value of it. */
+static bool store_user(const dz_user_option *it, const char *value)
+{
+    uint64_t on;
+    if (it->value_name)
+        *it->value = value;
+    else if (dz_setting_parse_flag(value, &on))
+        *it->value = on ? "1" : NULL;
+    else
+        return false;
+    return true;
+}
+
+static int complain_of_environment(const char *program, const char *name, const char *value)
+{
+    char what[64];
+    snprintf(what, sizeof what, "the environment's DONMAZ_ setting for --%s", name);
+    return dz_settings_complain_value(program, what, value);
+}
+
 static int read_environment(dz_core *core, const char *program)
 {
     for (size_t i = 0; i < dz_setting_count; i++) {
         const char *value = from_environment(dz_setting_table[i].name);
-        if (!value || dz_setting_store(&core->settings, &dz_setting_table[i], value) == 0)
-            continue;
-        char what[64];
-        snprintf(what, sizeof what, "the environment's DONMAZ_ setting for --%s",
-                 dz_setting_table[i].name);
-        return dz_settings_complain_value(program, what, value);
+        if (value && dz_setting_store(&core->settings, &dz_setting_table[i], value) < 0)
+            return complain_of_environment(program, dz_setting_table[i].name, value);
     }
     for (const dz_user_option *it = core->user_options; it; it = it->next) {
         const char *value = from_environment(it->name);
-        if (value)
-            *it->value = value;
+        if (value && !store_user(it, value))
+            return complain_of_environment(program, it->name, value);
     }
     return -1;
 }
@@ -62,11 +78,8 @@ static int read_option(dz_core *core, const char *program, int argc, char **argv
         fprintf(stderr, "%s: %s needs a value; --help tells which\n", program, what);
         return 2;
     }
-    if (it && dz_setting_store(&core->settings, it, value) < 0)
-        return dz_settings_complain_value(program, what, value);
-    if (user)
-        *user->value = value;
-    return -1;
+    bool good = it ? dz_setting_store(&core->settings, it, value) == 0 : store_user(user, value);
+    return good ? -1 : dz_settings_complain_value(program, what, value);
 }
 
 int dz_settings_parse(dz_app *app, int argc, char **argv)

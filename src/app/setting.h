@@ -40,6 +40,8 @@ const dz_user_option *dz_user_option_find(const dz_core *core, const char *name,
 
 /* Reads `text` into the setting's place; a text is kept as it is, not copied. DZ_E_INVALID. */
 int dz_setting_store(dz_settings *settings, const dz_setting *it, const char *text);
+/* 1 or 0 of a word that says yes or no; false: it is neither. */
+bool dz_setting_parse_flag(const char *text, uint64_t *out);
 
 /* --- settings_help.c --- */
 

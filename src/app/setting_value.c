@@ -58,7 +58,7 @@ static bool parse_number(const char *text, const unit *units, size_t count, uint
     return true;
 }
 
-static bool parse_flag(const char *text, uint64_t *out)
+bool dz_setting_parse_flag(const char *text, uint64_t *out)
 {
     static const char *const yes[] = {"1", "true", "yes", "on"};
     static const char *const no[] = {"0", "false", "no", "off"};
@@ -100,7 +100,7 @@ static bool parse_value(dz_setting_kind what, const char *text, uint64_t *out)
     case DZ_SETTING_LEVEL:
         return parse_level(text, out);
     case DZ_SETTING_FLAG:
-        return parse_flag(text, out);
+        return dz_setting_parse_flag(text, out);
     case DZ_SETTING_TEXT:
         break;
     }

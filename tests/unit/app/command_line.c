@@ -217,6 +217,29 @@ static void they_are_read_from_the_environment_too(void **state)
     assert_string_equal(database, "shop");
 }
 
+/* As composition files have it: DONMAZ_FAST=0 is not a wish to be fast. */
+static void a_flag_of_the_program_says_yes_or_no_in_the_words_of_the_others(void **state)
+{
+    (void)state;
+    setenv("DONMAZ_FAST", "yes", 1);
+    assert_int_equal(PARSE("--quiet"), -1);
+    assert_string_equal(fast, "1");
+    assert_int_equal(PARSE("--fast=off"), -1);
+    assert_null(fast);
+    setenv("DONMAZ_FAST", "0", 1);
+    assert_int_equal(PARSE("--quiet"), -1);
+    assert_null(fast);
+    assert_int_equal(PARSE("--fast"), -1);
+    assert_string_equal(fast, "1");
+    assert_int_equal(PARSE("--fast=maybe"), 2);
+    assert_complaint("demo: --fast can't be 'maybe'; --help tells what it takes\n");
+    assert_null(fast); /* as the environment says */
+    setenv("DONMAZ_FAST", "maybe", 1);
+    assert_int_equal(PARSE("--fast"), 2);
+    assert_complaint("demo: the environment's DONMAZ_ setting for --fast can't be 'maybe'; "
+                     "--help tells what it takes\n");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -235,6 +258,7 @@ int main(void)
         TEST(a_bad_variable_is_told_though_an_argument_would_go_before_it),
         TEST(a_program_s_own_options_are_read_like_the_others),
         TEST(they_are_read_from_the_environment_too),
+        TEST(a_flag_of_the_program_says_yes_or_no_in_the_words_of_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
