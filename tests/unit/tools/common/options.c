@@ -1,4 +1,5 @@
 #include "../../check.h"
+#include "../../printed.h"
 
 #include "common/options.h"
 
@@ -39,18 +40,9 @@ typedef struct outcome {
     settings set;
     dz_operands operands;
     int rc;
-    char out[4096], err[1024];
+    const char *out, *err; /* until the next */
 } outcome;
 
-static size_t read_back(FILE *file, char *into, size_t size)
-{
-    rewind(file);
-    size_t len = fread(into, 1, size - 1, file);
-    into[len] = '\0';
-    return len;
-}
-
-/* Parses with stdout and stderr going to files, so that the messages can be looked at. */
 static outcome parse(const char *const *args)
 {
     static char *argv[16]; /* operands->command points into it */
@@ -60,24 +52,9 @@ static outcome parse(const char *const *args)
     for (; args[argc]; argc++)
         memcpy(&argv[argc], &args[argc], sizeof argv[0]); /* main's argv is not const */
     argv[argc] = NULL;
-    FILE *out = tmpfile(), *err = tmpfile();
-    assert_true(out && err);
-    fflush(stdout);
-    fflush(stderr);
-    int old_out = dup(1), old_err = dup(2);
-    dup2(fileno(out), 1);
-    dup2(fileno(err), 2);
-    o.rc = dz_options_parse(&spec, &o.set, argc, argv, &o.operands);
-    fflush(stdout);
-    fflush(stderr);
-    dup2(old_out, 1);
-    dup2(old_err, 2);
-    close(old_out);
-    close(old_err);
-    read_back(out, o.out, sizeof o.out);
-    read_back(err, o.err, sizeof o.err);
-    fclose(out);
-    fclose(err);
+    with_printed(o.rc = dz_options_parse(&spec, &o.set, argc, argv, &o.operands));
+    o.out = printed_out;
+    o.err = printed_err;
     return o;
 }
 
