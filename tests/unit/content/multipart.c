@@ -1,6 +1,6 @@
 /* The pieces of a multipart/byteranges body. */
-#include "../check.h"
 #include "../alloc.h"
+#include "request.h"
 
 #include "content/multipart.h"
 
@@ -16,20 +16,15 @@ dz_fiber *__wrap_dz_fiber_current(void)
     return &fiber;
 }
 
-static char memory[8192];
-static dz_request *req;
 static dz_out_file file;
 static dz_list pieces;
 static uint64_t length;
 
 static void begin(size_t room)
 {
-    dz_arena_reset(&req->arena);
-    memset(req, 0, sizeof *req);
-    dz_arena_init(&req->arena, memory, room);
+    request_begin(room);
     req->fiber = &fiber;
     req->id = 7;
-    req->res.req = req;
     req->res.content_type = DZ_LIT("text/plain");
     dz_list_init(&pieces);
     length = 0;
@@ -38,18 +33,8 @@ static void begin(size_t room)
 static int set_up(void **state)
 {
     (void)state;
-    req = calloc(1, sizeof *req);
-    assert_non_null(req);
-    dz_arena_init(&req->arena, NULL, 0);
-    begin(sizeof memory);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    dz_arena_reset(&req->arena);
-    free(req);
+    request_make();
+    begin(sizeof request_memory);
     return 0;
 }
 
@@ -113,7 +98,7 @@ static void two_responses_have_boundaries_of_their_own(void **state)
     const dz_range ranges[] = {{0, 1}, {2, 1}};
     char types[2][128];
     for (int i = 0; i < 2; i++) {
-        begin(sizeof memory);
+        begin(sizeof request_memory);
         req->id = (uint64_t)i + 1;
         assert_int_equal(dz_multipart_pieces(req, &file, 10, ranges, 2, &pieces, &length), 0);
         snprintf(types[i], sizeof types[i], "%.*s", (int)req->res.content_type.len,
@@ -146,13 +131,13 @@ static void without_memory_it_is_an_error_at_every_step(void **state)
             break;
         assert_int_equal(rc, DZ_E_NOMEM);
         failures++;
-        assert_true(room < sizeof memory - 16);
+        assert_true(room < sizeof request_memory - 16);
     }
     assert_true(failures > 10);
     assert_non_null(strstr(body(), "--\r\n"));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, request_free)
 
 int main(void)
 {

@@ -1,7 +1,7 @@
 /* What is done when a response is about to be sent, and in which order. The two who do it are the
  * test's. */
-#include "../check.h"
 #include "../alloc.h"
+#include "request.h"
 
 #include "content/fields.h"
 #include "content/prepare.h"
@@ -13,8 +13,6 @@ static size_t call_count;
 static bool compress_wanted, compresses;
 static int condition_result, condition_status;
 static bool was_weak;
-static char memory[4096];
-static dz_request *req;
 
 static void set_field(const char *name, const char *value)
 {
@@ -80,22 +78,11 @@ void __wrap_dz_compress_stream(dz_request *of)
 static int set_up(void **state)
 {
     (void)state;
-    req = calloc(1, sizeof *req);
-    assert_non_null(req);
-    dz_arena_init(&req->arena, memory, sizeof memory);
-    req->res.req = req;
+    request_make();
     req->res.status = 200;
     forget_calls();
     compress_wanted = compresses = true;
     condition_result = condition_status = 0;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    dz_arena_reset(&req->arena);
-    free(req);
     return 0;
 }
 
@@ -200,7 +187,7 @@ static void a_response_that_is_on_its_way_is_left_alone(void **state)
     assert_int_equal(req->res.prepare_flags, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, request_free)
 
 int main(void)
 {
