@@ -27,4 +27,9 @@ static inline uint64_t dz_thread_cpu(void)
     return dz_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
+static inline struct timespec dz_timespec(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / DZ_SEC), .tv_nsec = (long)(ns % DZ_SEC)};
+}
+
 #endif

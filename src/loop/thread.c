@@ -13,12 +13,6 @@
 
 enum { ALT_STACK = 32 << 10, THREAD_STACK = 256 << 10, KEEP_STANDBY = 4 };
 
-/* Light and heavy handlers that share a core take turns this often. The kernel's own slices (about
- * 3 ms) and its tick (1 to 10 ms) are of a light handler's length: one that meets a heavy one would
- * take anything from its own time to three times as long. Shorter costs switches, and gives nothing
- * that a client could see. */
-static const uint64_t SLICE_NS = DZ_MS / 2;
-
 static __thread dz_thread *self __attribute__((tls_model("initial-exec")));
 
 /* Not inlined: a fiber may go on another thread after any switch, and the compiler must not keep
@@ -79,7 +73,6 @@ void dz_thread_enter(dz_thread *thread)
 {
     self = thread;
     atomic_store(&thread->id, gettid());
-    (void)dz_thread_slice(SLICE_NS); /* a refusal leaves the kernel's slices */
     set_alt_stack(thread);
 }
 
@@ -160,6 +153,7 @@ static void *thread_main(void *arg)
     dz_thread *thread = arg;
     dz_runtime *runtime = thread->runtime;
     dz_thread_enter(thread);
+    (void)dz_thread_slice(DZ_HANDLER_SLICE); /* a refusal leaves the kernel's slices */
     allow_backtrace(runtime->options.backtrace_signal);
     pthread_mutex_lock(&runtime->lock);
     serve(thread);

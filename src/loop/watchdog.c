@@ -1,5 +1,6 @@
 #include "loop/watchdog.h"
 
+#include "base/slice.h"
 #include "loop/runtime.h"
 
 #include <donmaz/error.h>
@@ -220,6 +221,7 @@ static void *watchdog_main(void *arg)
     const struct timespec often = pause_of(runtime->options.rescue_after_ns / 2);
     const struct timespec seldom = pause_of(runtime->options.rescue_after_ns * 2);
     uint64_t busy = dz_now(), alert = 0;
+    (void)dz_thread_slice(DZ_HANDLER_SLICE); /* it is needed when everybody computes */
     pthread_mutex_lock(&runtime->lock);
     while (runtime->has_watchdog) {
         activity seen = look(runtime);

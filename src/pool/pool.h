@@ -108,11 +108,6 @@ static inline unsigned dz_pool_waiting(const dz_pool *pool)
 /* Drops the lock; tells on_pressure what it does not know yet. */
 void dz_pool_unlock(dz_pool *pool);
 
-static inline struct timespec dz_timespec(uint64_t ns)
-{
-    return (struct timespec){.tv_sec = (time_t)(ns / DZ_SEC), .tv_nsec = (long)(ns % DZ_SEC)};
-}
-
 /* On a worker: its child process, kept for as long as it is fit. */
 dz_child **dz_worker_child(void);
 

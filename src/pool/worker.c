@@ -1,6 +1,7 @@
 #include "pool/worker.h"
 
 #include "base/clock.h"
+#include "base/slice.h"
 #include "pool/process.h"
 
 #include <linux/futex.h>
@@ -175,6 +176,7 @@ static void *worker_main(void *arg)
     dz_pool *pool = self->pool;
     dz_thread_enter(&self->thread);
     current = self;
+    (void)dz_thread_slice(pool->spread ? DZ_HANDLER_SLICE : 0); /* only handlers take turns */
     if (pool->options.nice > 0) {
         id_t id = (id_t)atomic_load(&self->thread.id);
         setpriority(PRIO_PROCESS, id, getpriority(PRIO_PROCESS, id) + pool->options.nice);
