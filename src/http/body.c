@@ -8,7 +8,6 @@
  * straight to where they are wanted; chunked ones pass through the input buffer. */
 
 enum {
-    PER_TICK = 64 << 10,      /* bytes of one body a tick, so that an upload can't hold the loop */
     FIRST_CHUNKED = 16 << 10, /* of a buffer whose final size is unknown */
     MIN_RATE = 500,           /* bytes a second below which a client is too slow */
     SKIP_MAX = 64 << 10,      /* an unread body up to this is dropped to keep the connection */
@@ -72,6 +71,7 @@ static void set_deadline(dz_conn *conn, const dz_body *body)
 static void note_payload(dz_conn *conn, dz_body *body, size_t n)
 {
     body->taken += n;
+    dz_turn_count(conn->home, n);
     set_deadline(conn, body);
 }
 
@@ -142,10 +142,9 @@ static int make_room(dz_buf *whole, const dz_body *body, uint64_t more)
     return dz_buf_reserve(whole, cap);
 }
 
-static void read_whole_sized(dz_conn *conn, dz_request *req)
+static void read_whole_sized(dz_conn *conn, dz_request *req, size_t budget)
 {
     dz_body *body = &req->body;
-    size_t budget = PER_TICK;
     while (conn->body_read && body->left > 0 && budget > 0) {
         dz_buf *whole = &body->whole;
         size_t n = take_sized(conn, body, whole->data + whole->len,
@@ -160,15 +159,14 @@ static void read_whole_sized(dz_conn *conn, dz_request *req)
     if (body->left == 0)
         complete(conn, (ssize_t)body->whole.len);
     else if (budget == 0)
-        dz_conn_later(conn);
+        dz_turn_wait(conn);
     else
         fail_if_ended(conn);
 }
 
-static void read_whole_chunked(dz_conn *conn, dz_request *req)
+static void read_whole_chunked(dz_conn *conn, dz_request *req, size_t budget)
 {
     dz_body *body = &req->body;
-    size_t budget = PER_TICK;
     while (budget > 0) {
         dz_slice payload = take_chunked(conn, body, budget);
         if (!conn->body_read || payload.len == 0)
@@ -187,24 +185,24 @@ static void read_whole_chunked(dz_conn *conn, dz_request *req)
     if (body->state == DZ_BODY_STATE_DONE)
         complete(conn, (ssize_t)body->whole.len);
     else if (budget == 0)
-        dz_conn_later(conn);
+        dz_turn_wait(conn);
     else
         fail_if_ended(conn);
 }
 
 /* dz_http_read: some bytes are enough. */
-static void read_some(dz_conn *conn, dz_request *req)
+static void read_some(dz_conn *conn, dz_request *req, size_t budget)
 {
     dz_body_read *reader = conn->body_read;
     dz_body *body = &req->body;
-    size_t n;
+    size_t n, room = least(reader->cap, budget);
     if (req->head.chunked) {
-        dz_slice payload = take_chunked(conn, body, reader->cap);
+        dz_slice payload = take_chunked(conn, body, room);
         n = payload.len;
         if (n > 0)
             memcpy(reader->out, payload.ptr, n);
     } else {
-        n = take_sized(conn, body, reader->out, reader->cap);
+        n = take_sized(conn, body, reader->out, room);
     }
     if (!conn->body_read)
         return;
@@ -216,16 +214,25 @@ static void read_some(dz_conn *conn, dz_request *req)
         fail_if_ended(conn);
 }
 
-void dz_conn_read_body(dz_conn *conn)
+void dz_conn_read_piece(dz_conn *conn)
 {
     dz_body_read *reader = conn->body_read;
     dz_request *req = reader->req;
+    size_t budget = dz_turn_room(conn->home);
     if (reader->out)
-        read_some(conn, req);
+        read_some(conn, req, budget);
     else if (req->head.chunked)
-        read_whole_chunked(conn, req);
+        read_whole_chunked(conn, req, budget);
     else
-        read_whole_sized(conn, req);
+        read_whole_sized(conn, req, budget);
+}
+
+void dz_conn_read_body(dz_conn *conn)
+{
+    if (dz_turn_is_free(conn->home))
+        dz_conn_read_piece(conn);
+    else
+        dz_turn_wait(conn);
 }
 
 /* On the loop, with the handler parked. */

@@ -40,6 +40,7 @@ void dz_conn_open(dz_server_loop *home, int fd)
                       .retry_at = UINT64_MAX,
                       .again.fn = on_again};
     dz_list_init(&conn->out);
+    dz_list_init(&conn->line);
     dz_deferred_init(&conn->flush, on_flush);
     dz_conn_init_timer(conn);
     int one = 1; /* fails on unix sockets, which have no delay to switch off */
@@ -79,6 +80,7 @@ void dz_conn_close(dz_conn *conn)
     dz_timer_stop(loop, &conn->timer);
     dz_timer_unreserve(loop);
     dz_defer_cancel(loop, &conn->flush);
+    dz_list_remove(&conn->line);
     if (conn->req) {
         dz_request_note_gone(conn->req);
         if (!conn->req->head_bytes && conn->in) {

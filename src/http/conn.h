@@ -71,6 +71,7 @@ struct dz_conn {
     uint64_t skip_left; /* bytes of a body nobody read that are still to be dropped */
     dz_request *req;
     dz_body_read *body_read;
+    dz_list line; /* of those that wait for a turn to go on with it: see turn.c */
     dz_body_write *body_write;
     dz_list out;
     size_t out_bytes;
@@ -154,10 +155,24 @@ void dz_conn_drop_output(dz_conn *conn);
 dz_out *dz_out_copy(dz_slice bytes);
 void dz_out_release(dz_out *out);
 
+/* --- turn.c --- */
+
+/* How many bytes of one body may be received now; 0: no more in this turn of the loop. */
+size_t dz_turn_room(dz_server_loop *home);
+/* So many bytes were. */
+void dz_turn_count(dz_server_loop *home, size_t received);
+/* Whether something may be received at once: nobody waits, and there is room. */
+bool dz_turn_is_free(dz_server_loop *home);
+/* Goes on with the body after the others that wait. */
+void dz_turn_wait(dz_conn *conn);
+void dz_turn_init(dz_server_loop *home);
+
 /* --- body.c --- */
 
-/* Reads as much of the body as the waiting handler wants. On the loop. */
+/* Reads as much of the body as the waiting handler wants, now or in a later turn. On the loop. */
 void dz_conn_read_body(dz_conn *conn);
+/* Reads what this turn has room for. */
+void dz_conn_read_piece(dz_conn *conn);
 /* Fails a waiting read (the connection is closed). */
 void dz_conn_fail_body(dz_conn *conn, int error, int status);
 /* After the handler: sees to it that what is left of the body is dropped, or that the connection

@@ -50,6 +50,7 @@ dz_server *dz_server_new(dz_runtime *runtime, const dz_server_options *options,
         home->loop->user = home;
         dz_list_init(&home->conns);
         dz_list_init(&home->free_requests);
+        dz_turn_init(home);
     }
     return server;
 }

@@ -51,6 +51,11 @@ typedef struct dz_server_loop {
     size_t free_request_count;
     char *free_buffers[64];
     size_t free_buffer_count;
+    dz_list line; /* connections whose bodies wait for a turn of the loop: see turn.c */
+    dz_msg line_moves;
+    bool line_posted;
+    uint64_t turn; /* the tick that turn_left belongs to */
+    size_t turn_left;
     _Atomic bool draining; /* set by the loop, read by handlers too */
     dz_msg drain, abort;
     _Atomic uint32_t open;                /* connections, also those on their way here */
