@@ -3,6 +3,7 @@
  * call: what is more than that in a stall is time in which the kernel did not run the loop. */
 #include "reference.h"
 
+#include <signal.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -14,23 +15,46 @@ static _Atomic pid_t turn_thread;
 static uint64_t turn_cpu;
 static _Atomic uint64_t most_cpu;
 
+/* The linker puts these in front of the loop's. There is one loop that is asked to watch itself. */
 int __real_epoll_wait(int fd, struct epoll_event *events, int cap, int timeout);
 int __wrap_epoll_wait(int fd, struct epoll_event *events, int cap, int timeout);
+int __real_epoll_pwait2(int fd, struct epoll_event *events, int cap, const struct timespec *timeout,
+                        const sigset_t *mask);
+int __wrap_epoll_pwait2(int fd, struct epoll_event *events, int cap, const struct timespec *timeout,
+                        const sigset_t *mask);
 
-/* The linker puts it in front of the loop's. There is one loop that is asked to watch itself. */
-int __wrap_epoll_wait(int fd, struct epoll_event *events, int cap, int timeout)
+static void end_turn(void)
+{
+    if (!atomic_load_explicit(&watching, memory_order_relaxed) ||
+        atomic_load(&turn_thread) != gettid())
+        return;
+    uint64_t used = dz_thread_cpu() - turn_cpu;
+    if (used > atomic_load(&most_cpu))
+        atomic_store(&most_cpu, used);
+}
+
+static void begin_turn(void)
 {
     if (!atomic_load_explicit(&watching, memory_order_relaxed))
-        return __real_epoll_wait(fd, events, cap, timeout);
-    pid_t self = gettid();
-    if (atomic_load(&turn_thread) == self) {
-        uint64_t used = dz_thread_cpu() - turn_cpu;
-        if (used > atomic_load(&most_cpu))
-            atomic_store(&most_cpu, used);
-    }
-    int count = __real_epoll_wait(fd, events, cap, timeout);
+        return;
     turn_cpu = dz_thread_cpu();
-    atomic_store(&turn_thread, self);
+    atomic_store(&turn_thread, gettid());
+}
+
+int __wrap_epoll_wait(int fd, struct epoll_event *events, int cap, int timeout)
+{
+    end_turn();
+    int count = __real_epoll_wait(fd, events, cap, timeout);
+    begin_turn();
+    return count;
+}
+
+int __wrap_epoll_pwait2(int fd, struct epoll_event *events, int cap, const struct timespec *timeout,
+                        const sigset_t *mask)
+{
+    end_turn();
+    int count = __real_epoll_pwait2(fd, events, cap, timeout, mask);
+    begin_turn();
     return count;
 }
 

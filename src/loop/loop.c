@@ -86,17 +86,32 @@ void dz_loop_stop(dz_loop *loop)
     loop->stopping = true;
 }
 
-static int timeout_ms(const dz_loop *loop, uint64_t now)
+/* How long to wait at most, ns; UINT64_MAX: until something happens. */
+static uint64_t time_to_wait(const dz_loop *loop, uint64_t now)
 {
     if (!dz_list_empty(&loop->ready))
         return 0;
     dz_heap_node *first = dz_heap_min(&loop->timers);
     if (!first)
-        return -1;
-    if (first->key <= now)
-        return 0;
-    uint64_t ms = (first->key - now + DZ_MS - 1) / DZ_MS; /* up: a timer never fires early */
-    return ms > INT32_MAX ? INT32_MAX : (int)ms;
+        return UINT64_MAX;
+    return first->key > now ? first->key - now : 0;
+}
+
+static int wait_for_events(dz_loop *loop, uint64_t ns)
+{
+    if (ns > 0 && ns != UINT64_MAX && !loop->coarse) {
+        const struct timespec limit = dz_timespec(ns);
+        int count = epoll_pwait2(loop->epoll_fd, loop->events, DZ_LOOP_BATCH, &limit, NULL);
+        if (count >= 0 || (errno != ENOSYS && errno != EPERM))
+            return count;
+        loop->coarse = true; /* before Linux 5.11, or forbidden */
+    }
+    int ms = -1;
+    if (ns != UINT64_MAX) {
+        uint64_t up = ns / DZ_MS + (ns % DZ_MS > 0); /* a timer never fires early */
+        ms = up > INT32_MAX ? INT32_MAX : (int)up;
+    }
+    return epoll_wait(loop->epoll_fd, loop->events, DZ_LOOP_BATCH, ms);
 }
 
 /* For how long the loop, until `before`, did not look at its descriptors. A handler that was
@@ -118,14 +133,14 @@ static void note_away(dz_loop *loop, uint64_t before)
 static void poll_events(dz_loop *loop)
 {
     uint64_t before = dz_now();
-    int timeout = timeout_ms(loop, before);
-    if (timeout != 0) {
+    uint64_t wait = time_to_wait(loop, before);
+    if (wait > 0) {
         atomic_store(&loop->sleeping, true);
         if (!dz_inbox_empty(&loop->inbox))
-            timeout = 0;
+            wait = 0;
     }
-    int count = epoll_wait(loop->epoll_fd, loop->events, DZ_LOOP_BATCH, timeout);
-    if (timeout != 0 || atomic_load_explicit(&loop->sleeping, memory_order_relaxed))
+    int count = wait_for_events(loop, wait);
+    if (wait > 0 || atomic_load_explicit(&loop->sleeping, memory_order_relaxed))
         atomic_store_explicit(&loop->sleeping, false, memory_order_relaxed);
     loop->event_next = 0;
     loop->event_count = count > 0 ? count : 0; /* EINTR: as if nothing was ready */

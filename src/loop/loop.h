@@ -100,7 +100,8 @@ struct dz_loop {
     size_t stack_size;
     dz_list sleepers; /* fibers parked by dz_fiber_sleep */
     bool stopping;
-    bool cut; /* nobody sleeps any more */
+    bool cut;    /* nobody sleeps any more */
+    bool coarse; /* the kernel waits for whole milliseconds only */
     int event_next, event_count;
     dz_watch wake_watch;
     void *user; /* the layer above's data for this loop */

@@ -20,8 +20,8 @@ LISTENER_C = os.path.join(ROOT, "examples", "keeping-it-fast", "etagger.c")
 NETWORK_NODE = {"writev", "write", "writeBuffer", "writeUtf8String", "writeLatin1String",
                 "writevGeneric", "writeGeneric", "read", "accept", "shutdown", "close"}
 # What donmaz talks to the network with, and the C library's names where a sanitizer has its own.
-NETWORK_C = {"dz_send", "dz_sendmsg", "dz_recv", "epoll_wait", "accept4", "shutdown", "close",
-             "send", "sendto", "sendmsg", "recv", "recvfrom"}
+NETWORK_C = {"dz_send", "dz_sendmsg", "dz_recv", "epoll_wait", "epoll_pwait2", "accept4",
+             "shutdown", "close", "send", "sendto", "sendmsg", "recv", "recvfrom"}
 
 
 # AddressSanitizer keeps what was freed, 256 MB of it: doctor would rightly see memory grow.
