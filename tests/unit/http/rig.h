@@ -88,6 +88,7 @@ static inline void rig_open(bool tcp)
     home.loop = &loop;
     dz_list_init(&home.conns);
     dz_list_init(&home.free_requests);
+    dz_turn_init(&home);
     atomic_store(&home.open, 1);
     atomic_store(&server.stats.open, 1);
     rig_pair(tcp, fds);
@@ -101,6 +102,7 @@ static inline void rig_open(bool tcp)
 /* One turn of the loop, as dz_loop_carry makes it: but nothing waits, and time stands still. */
 static inline void turn(void)
 {
+    atomic_fetch_add(&loop.stats.ticks, 1);
     dz_loop_run_inbox(&loop);
     dz_loop_run_timers(&loop);
     int count = epoll_wait(loop.epoll_fd, loop.events, DZ_LOOP_BATCH, 0);
