@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* For threads that run handlers, ns. Light and heavy handlers that share a core take turns this
- * often. The kernel's own slices (about 3 ms) and its tick (1 to 10 ms) are of a light handler's
+ * often. The kernel's own slices (1 to 3 ms) and its tick (1 to 10 ms) are of a light handler's
  * length: one that meets a heavy one would take anything from its own time to three times as long.
  * Shorter costs switches, and gives nothing that a client could see. And a thread that wakes up
  * takes the core at once from one with longer slices: a loop from a task of the pool. */

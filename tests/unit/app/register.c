@@ -2,6 +2,7 @@
 #include "../check.h"
 #include "../alloc.h"
 #include "app/app.h"
+#include "new_app.h"
 
 #include <donmaz/error.h>
 
@@ -35,22 +36,6 @@ HANDLER(b)
 HANDLER(c)
 HANDLER(d)
 HANDLER(last)
-
-static dz_app *app;
-
-static int set_up(void **state)
-{
-    (void)state;
-    app = dz_app_new();
-    return app ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    dz_app_free(app);
-    return 0;
-}
 
 static void assert_chain_is(const dz_route *route, size_t count, ...)
 {

@@ -2,24 +2,9 @@
 #include "../check.h"
 #include "../alloc.h"
 #include "app/setting.h"
+#include "new_app.h"
 
 #include <donmaz/error.h>
-
-static dz_app *app;
-
-static int set_up(void **state)
-{
-    (void)state;
-    app = dz_app_new();
-    return app ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    dz_app_free(app);
-    return 0;
-}
 
 /* --- the table --- */
 

@@ -2,22 +2,7 @@
 #include "../check.h"
 #include "../printed.h"
 #include "app/setting.h"
-
-static dz_app *app;
-
-static int set_up(void **state)
-{
-    (void)state;
-    app = dz_app_new();
-    return app ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    dz_app_free(app);
-    return 0;
-}
+#include "new_app.h"
 
 static const char *help(void)
 {
